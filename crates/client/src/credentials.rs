@@ -20,10 +20,12 @@ pub struct Security {
 pub struct Password {
     /// How it is told.
     pub mechanism: SaslMechanism,
-    /// The user.
+    /// The user, or the id of a delegation token.
     pub user: String,
-    /// The password.
+    /// The password, or the HMAC of the delegation token, in Base64.
     pub password: String,
+    /// Whether it is a delegation token (KIP-48). Then it is told by SCRAM.
+    pub is_delegation_token: bool,
 }
 
 impl fmt::Debug for Password {

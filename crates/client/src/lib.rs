@@ -36,8 +36,9 @@ mod stream;
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, DescribedUser, ListedOffset, ListedOffsets, LogDir, NewTopic,
-    OffsetAt, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
+    CreatedTopic, DescribedBroker, DescribedToken, DescribedUser, ListedOffset, ListedOffsets,
+    LogDir, NewToken, NewTopic, OffsetAt, QuorumDescription, QuorumNode, QuorumReplica,
+    TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use logway_metadata::sasl::SaslMechanism;
 use logway_model::ErrorCode;
 use logway_security::sasl::Login;
 use logway_wire::messages::{
@@ -130,13 +131,20 @@ impl RawConnection {
 
     /// Says who the client is (KIP-43, KIP-152).
     async fn log_in(&mut self, password: &Password) -> Result<(), ClientError> {
-        let Password { mechanism, user, password } = password;
+        let Password { mechanism, user, password, is_delegation_token } = password;
         let failed = |message: String| ClientError::Refused {
             what: format!("log in to {} as '{user}'", self.address),
             code: ErrorCode::SaslAuthenticationFailed,
             message: Some(message),
         };
-        let login = Login::new(*mechanism, user, password);
+        let login = match (is_delegation_token, *mechanism) {
+            (false, mechanism) => Login::new(mechanism, user, password),
+            (true, SaslMechanism::Scram(mechanism)) => Login::by_token(mechanism, user, password),
+            (true, mechanism) => {
+                let problem = format!("{mechanism} takes no delegation token; SCRAM does");
+                return Err(failed(problem));
+            }
+        };
         let (mut login, mut token) = login.map_err(|error| failed(error.to_string()))?;
         let handshake =
             SaslHandshakeRequest { mechanism: mechanism.name().into(), ..Default::default() };

@@ -40,6 +40,7 @@ fn main() {
     seed_files();
     seed_journal();
     seed_telemetry();
+    seed_sasl();
 }
 
 fn write(target: &str, name: &str, seed: &[u8]) {
@@ -336,5 +337,21 @@ fn seed_telemetry() {
     let sum = [field(1, b"org.apache.kafka.b"), field(7, &sum)].concat();
     for (name, metric) in [("gauge", gauge), ("sum", sum)] {
         write("telemetry", name, &field(1, &field(2, &field(2, &metric))));
+    }
+}
+
+/// The messages of each mechanism, with a proof of the right length.
+fn seed_sasl() {
+    let proof = format!("c=biws,r=xy,p={}", "A".repeat(43) + "=");
+    let by_token = "n,,n=5dkfy8KPQ4-hLMJ6M1DWsg,r=x,tokenauth=true";
+    let seeds: [(&str, u8, &[&str]); 5] = [
+        ("plain", 0, &["\0alice\0secret"]),
+        ("scram", 1, &["n,,n=alice,r=x", &proof]),
+        ("scram-token", 2, &[by_token, &proof]),
+        ("scram-extensions", 1, &["n,a=a=2Cb,n=a=2Cb,r=x,a=b,tokenauth=TRUE", &proof]),
+        ("bearer", 3, &["n,,\u{1}auth=Bearer a.b.c\u{1}\u{1}", "\u{1}"]),
+    ];
+    for (name, mechanism, messages) in seeds {
+        write("sasl", name, &[&[mechanism][..], &pack(messages)].concat());
     }
 }

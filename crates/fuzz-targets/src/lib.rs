@@ -19,6 +19,7 @@
 //! | [`producer_snapshot`] | the file, but for its CRC, which is put right |
 //! | [`partition`] | [parts]: the files of a partition that a broker finds at its start |
 //! | [`telemetry`] | what a client pushes of its own metrics |
+//! | [`sasl`] | a mechanism (a byte), then [parts]: what a client says of who it is |
 //!
 //! [parts]: parts::pack
 
@@ -34,6 +35,7 @@ mod metadata;
 mod partition;
 pub mod parts;
 mod producers;
+mod sasl;
 mod telemetry;
 
 /// A property of bytes.
@@ -70,4 +72,5 @@ targets! {
     producers::producer_snapshot
     partition::partition
     telemetry::telemetry
+    sasl::sasl
 }

@@ -17,6 +17,7 @@ mod command;
 mod config_change;
 mod create_partitions;
 mod create_topics;
+mod delegation_tokens;
 mod delete_topics;
 mod elect_leaders;
 mod features;
@@ -48,6 +49,11 @@ pub use broker_session::{SetBrokerState, StartBroker};
 pub use command::{Command, ControllerCommand, ControllerReply, Decision};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
+pub use delegation_tokens::{
+    ChangedToken, CreateDelegationToken, ExpireDelegationToken, RemoveExpiredTokens,
+    RenewDelegationToken, TOKEN_NAMES_MAX_BYTES, TOKEN_RENEWERS_MAX, TOKENS_MAX,
+    TOKENS_OF_OWNER_MAX,
+};
 pub use delete_topics::{
     DeleteTopics, DeletedTopic, TopicReference, unknown_topic, unknown_topic_id,
 };

@@ -31,7 +31,7 @@ impl fmt::Debug for ScramCredential {
 }
 
 /// Bytes that are written as Base64, and not printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Bytes(pub Vec<u8>);
 

@@ -2,6 +2,7 @@
 
 mod acls;
 mod client_quotas;
+mod delegation_tokens;
 mod difference;
 mod stream;
 mod topic;
@@ -16,6 +17,7 @@ use rpds::RedBlackTreeMapSync;
 
 pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
+pub use delegation_tokens::DelegationTokens;
 pub use difference::TopicsDifference;
 pub use stream::{Intake, StreamImage};
 pub use topic::{PartitionImage, TopicImage, is_internal};
@@ -54,6 +56,7 @@ pub struct MetadataImage {
     client_quotas: ClientQuotas,
     users: Users,
     acls: Acls,
+    delegation_tokens: DelegationTokens,
     next_producer_id: ProducerId,
     /// What all streams share.
     streams: Option<Arc<StreamsRecord>>,
@@ -76,6 +79,7 @@ impl Default for MetadataImage {
             client_quotas: ClientQuotas::default(),
             users: Users::default(),
             acls: Acls::default(),
+            delegation_tokens: DelegationTokens::default(),
             next_producer_id: ProducerId(0),
             streams: None,
             node_keys: RedBlackTreeMapSync::new_sync(),
@@ -115,6 +119,7 @@ impl MetadataImage {
         self.client_quotas.push_records(&mut records);
         self.users.push_records(&mut records);
         self.acls.push_records(&mut records);
+        self.delegation_tokens.push_records(&mut records);
         records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
         records.extend(self.node_keys().map(|(directory, key)| {
             MetadataRecord::NodeKey(NodeKeyRecord { directory, key: Some(key) })
@@ -253,6 +258,11 @@ impl MetadataImage {
         &self.acls
     }
 
+    /// What programs can log in with in the place of a user's password.
+    pub fn delegation_tokens(&self) -> &DelegationTokens {
+        &self.delegation_tokens
+    }
+
     /// The first producer id that was never given out.
     pub fn next_producer_id(&self) -> ProducerId {
         self.next_producer_id
@@ -315,6 +325,14 @@ impl MetadataImage {
             }
             MetadataRecord::Acl(record) => {
                 self.acls.set(record);
+                Ok(())
+            }
+            MetadataRecord::DelegationToken(record) => {
+                self.delegation_tokens.set(record);
+                Ok(())
+            }
+            MetadataRecord::RemoveDelegationToken(record) => {
+                self.delegation_tokens.remove(&record.id);
                 Ok(())
             }
             MetadataRecord::Stream(record) => self.set_stream(record),

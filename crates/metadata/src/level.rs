@@ -10,8 +10,9 @@
 //! | 1     | several nodes: sessions of brokers; batches that name the image they were judged against, and the commands that they follow from |
 //! | 2     | eligible leader replicas of partitions (KIP-966) |
 //!
-//! Users and ACLs are a feature of their own, and so are streams, [`STREAMS_FEATURE`]: a node that is alone can have them, and
-//! a higher level would also bring it the sessions of brokers, which it does not have. A feature is on or off.
+//! Users and ACLs are a feature of their own, and so are delegation tokens and streams, [`STREAMS_FEATURE`]: a node that is
+//! alone can have them, and a higher level would also bring it the sessions of brokers, which it does not have. A feature is
+//! on or off.
 //!
 //! A kind of record that gets another layout keeps the older one: a record is written in the oldest layout
 //! that can hold it, and [`MetadataRecord::level`](crate::MetadataRecord::level) says which level that is of.
@@ -30,6 +31,12 @@ pub(crate) const SECURITY_FEATURE: &str = "security";
 /// Its only level.
 pub(crate) const SECURITY_LEVEL: i16 = 1;
 
+/// The feature of clusters that have delegation tokens. The first of these turns it on.
+pub(crate) const TOKENS_FEATURE: &str = "delegation_tokens";
+
+/// Its only level.
+pub(crate) const TOKENS_LEVEL: i16 = 1;
+
 /// The name of the feature that allows streams and shards.
 pub const STREAMS_FEATURE: &str = "streams";
 
@@ -37,7 +44,7 @@ pub const STREAMS_FEATURE: &str = "streams";
 pub const STREAMS_LEVEL: i16 = 1;
 
 /// The feature of clusters whose nodes are known by their keys, and talk by TLS.
-pub(crate) const NODE_KEYS_FEATURE: &str = "node.keys";
+pub(crate) const NODE_KEYS_FEATURE: &str = "node_keys";
 
 /// Its only level.
 pub(crate) const NODE_KEYS_LEVEL: i16 = 1;

@@ -12,6 +12,7 @@ pub mod quota;
 
 pub mod acl;
 pub mod credential;
+pub mod delegation_token;
 
 pub mod join_token;
 
@@ -28,8 +29,8 @@ mod error;
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
 pub use image::{
-    Acls, ClientQuotas, Intake, MetadataImage, Overrides, PartitionImage, StreamImage, TopicImage,
-    TopicsDifference, Users, is_internal,
+    Acls, ClientQuotas, DelegationTokens, Intake, MetadataImage, Overrides, PartitionImage,
+    StreamImage, TopicImage, TopicsDifference, Users, is_internal,
 };
 pub use level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE, STREAMS_LEVEL};
 pub use record::{ConfigResource, MetadataRecord};

@@ -31,11 +31,12 @@ pub use stream::{
 
 use crate::acl::Acl;
 use crate::credential::ScramCredential;
+use crate::delegation_token::DelegationToken;
 use crate::error::excerpt;
 use crate::join_token::Digest;
 use crate::level::{
     MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, SECURITY_FEATURE, SECURITY_LEVEL,
-    STREAMS_FEATURE, STREAMS_LEVEL,
+    STREAMS_FEATURE, STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
 };
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
@@ -80,6 +81,12 @@ pub enum MetadataRecord {
     /// An entry of an access control list is there, or no longer.
     #[serde(rename = "acl/0")]
     Acl(AclRecord),
+    /// A delegation token is there, whole.
+    #[serde(rename = "delegation_token/0")]
+    DelegationToken(DelegationToken),
+    /// A delegation token is gone.
+    #[serde(rename = "remove_delegation_token/0")]
+    RemoveDelegationToken(RemoveDelegationTokenRecord),
     /// A broker of a cluster has started, or may lead, or no longer.
     #[serde(rename = "broker_session/0")]
     BrokerSession(BrokerSessionRecord),
@@ -119,6 +126,8 @@ impl MetadataRecord {
             | MetadataRecord::ClientQuota(_)
             | MetadataRecord::ScramCredential(_)
             | MetadataRecord::Acl(_)
+            | MetadataRecord::DelegationToken(_)
+            | MetadataRecord::RemoveDelegationToken(_)
             | MetadataRecord::Stream(_)
             | MetadataRecord::Shard(_)
             | MetadataRecord::Streams(_)
@@ -133,6 +142,9 @@ impl MetadataRecord {
         match self {
             MetadataRecord::ScramCredential(_) | MetadataRecord::Acl(_) => {
                 Some((SECURITY_FEATURE, SECURITY_LEVEL))
+            }
+            MetadataRecord::DelegationToken(_) | MetadataRecord::RemoveDelegationToken(_) => {
+                Some((TOKENS_FEATURE, TOKENS_LEVEL))
             }
             MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_) => {
                 Some((STREAMS_FEATURE, STREAMS_LEVEL))
@@ -318,6 +330,14 @@ pub struct NodeKeyRecord {
     pub directory: DirectoryId,
     /// Of its public key, or `None` when it belongs to the cluster no longer.
     pub key: Option<Digest>,
+}
+
+/// A delegation token is gone: it has expired, or somebody ended it (KIP-48).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveDelegationTokenRecord {
+    /// Which one.
+    pub id: String,
 }
 
 /// Text that is not `host:port`.

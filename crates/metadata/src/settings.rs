@@ -15,6 +15,7 @@ mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
+mod given;
 mod listener;
 mod listeners;
 
@@ -25,7 +26,7 @@ mod reference;
 
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
-    KinesisSettings, LogFormat, NODE_ID_SETTING,
+    DelegationTokenSettings, KinesisSettings, LogFormat, NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
@@ -33,6 +34,7 @@ pub use describe::{
     ConfigEntry, NO_EFFECT, describe_broker, describe_broker_default, describe_client_metrics,
     describe_group, describe_topic,
 };
+pub use given::Secret;
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
     BearerSettings, ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings,

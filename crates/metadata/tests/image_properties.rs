@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use logway_metadata::controller::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AssignReplicasToDirs, Command,
-    ConfigOperation, CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs,
-    NewTopic, OperationKind, PartitionsIncrease, ProducerIdBlock, QuotaAlteration, RegisterBroker,
+    ConfigOperation, CreateDelegationToken, CreatePartitions, CreateTopics, DeleteTopics,
+    ExpireDelegationToken, IncrementalAlterConfigs, NewTopic, OperationKind, PartitionsIncrease,
+    ProducerIdBlock, QuotaAlteration, RegisterBroker, RemoveExpiredTokens, RenewDelegationToken,
     ReplicaDirectory, ResourceConfigs, ResourceOperations, TopicReference,
 };
+use logway_metadata::credential::Bytes;
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, MetadataRecord};
-use logway_model::{BrokerId, DirectoryId, PartitionId, TopicId, TopicName, Uuid};
+use logway_model::{BrokerId, DirectoryId, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
 use proptest::prelude::*;
 
 /// Few names, some of which collide, so that commands meet each other's traces.
@@ -45,6 +47,10 @@ enum Op {
     Broker { id: i32, log_dirs: u8 },
     Assign { name: usize, partition: i32, broker: i32, directory: u8 },
     Quota { entity: QuotaEntity, key: usize, limit: Option<f64> },
+    CreateToken { id: u8, lifetime_max_ms: i64 },
+    RenewToken { id: u8, period_ms: i64, now_ms: i64 },
+    ExpireToken { id: u8, period_ms: i64, now_ms: i64 },
+    RemoveExpired { now_ms: i64 },
 }
 
 fn any_resource() -> impl Strategy<Value = ConfigResource> {
@@ -101,6 +107,13 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => (any_quota_entity(), 0..QuotaKey::ALL.len(), proptest::option::of(0.0..1e9)).prop_map(
             |(entity, key, limit)| Op::Quota { entity, key, limit }
         ),
+        2 => (0..3_u8, -1..20_i64)
+            .prop_map(|(id, lifetime_max_ms)| Op::CreateToken { id, lifetime_max_ms }),
+        1 => (0..3_u8, -1..20_i64, 0..30_i64)
+            .prop_map(|(id, period_ms, now_ms)| Op::RenewToken { id, period_ms, now_ms }),
+        1 => (0..3_u8, -1..20_i64, 0..30_i64)
+            .prop_map(|(id, period_ms, now_ms)| Op::ExpireToken { id, period_ms, now_ms }),
+        1 => (0..30_i64).prop_map(|now_ms| Op::RemoveExpired { now_ms }),
     ]
 }
 
@@ -115,9 +128,10 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Cluster {
+        let key = ("delegation.token.secret.key".to_owned(), "secret".to_owned());
         Cluster {
             image: MetadataImage::default(),
-            broker: BrokerSettings::default(),
+            broker: BrokerSettings::new([key]).expect("is valid"),
             history: Vec::new(),
             topics_created: 0,
             producer_ids: Vec::new(),
@@ -175,6 +189,32 @@ impl Cluster {
                 let entities = vec![QuotaAlteration { entity, limits }];
                 self.submit(AlterClientQuotas { entities, validate_only: false });
             }
+            Op::CreateToken { id, lifetime_max_ms } => {
+                self.submit(CreateDelegationToken {
+                    id: format!("token-{id}"),
+                    hmac_digest: Bytes(vec![id]),
+                    owner: "a".to_owned(),
+                    requester: "b".to_owned(),
+                    renewers: vec!["c".to_owned()],
+                    lifetime_max_ms,
+                    now_ms: TimestampMs(1),
+                });
+            }
+            Op::RenewToken { id, period_ms, now_ms } => {
+                let (hmac_digest, requester) = (Bytes(vec![id]), "a".to_owned());
+                let now_ms = TimestampMs(now_ms);
+                self.submit(RenewDelegationToken { hmac_digest, requester, period_ms, now_ms });
+            }
+            Op::ExpireToken { id, period_ms, now_ms } => {
+                let (hmac_digest, requester) = (Bytes(vec![id]), "c".to_owned());
+                let now_ms = TimestampMs(now_ms);
+                self.submit(ExpireDelegationToken { hmac_digest, requester, period_ms, now_ms });
+            }
+            Op::RemoveExpired { now_ms } => {
+                let now_ms = TimestampMs(now_ms);
+                self.submit(RemoveExpiredTokens { now_ms });
+                assert_eq!(self.image.delegation_tokens().expired(now_ms).count(), 0);
+            }
             Op::Broker { id, log_dirs } => {
                 let first = u8::try_from(2 * id).expect("is small");
                 let log_dirs = (first..first + log_dirs).map(directory).collect();
@@ -222,6 +262,11 @@ impl Cluster {
         for directory in (1..10).map(directory) {
             let counted = replicas_in.get(&directory).copied().unwrap_or(0);
             assert_eq!(self.image.replicas_in(directory), counted, "{directory}");
+        }
+        for token in self.image.delegation_tokens().iter() {
+            let found = self.image.delegation_tokens().token_of_hmac(&token.hmac_digest);
+            assert_eq!(found, Some(token));
+            assert!(token.expires_ms <= token.max_ms);
         }
         assert!(self.producer_ids.is_sorted_by(|a, b| a.first.0 + a.count <= b.first.0));
     }

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use logway_metadata::acl::{Acl, AclOperation, PatternType, Permission, ResourceType};
 use logway_metadata::credential::{Bytes, ScramCredential};
+use logway_metadata::delegation_token::DelegationToken;
 use logway_metadata::join_token::Digest;
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
     ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, NodeKeyRecord,
-    PartitionRecord, ProducerIdsRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd,
-    ShardRecord, StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord,
-    TopicRecord,
+    PartitionRecord, ProducerIdsRecord, RemoveDelegationTokenRecord, RemoveTopicRecord,
+    ScramCredentialRecord, Shard, ShardEnd, ShardRecord, StreamConsumer, StreamMode, StreamPhase,
+    StreamRecord, StreamState, StreamsRecord, TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
 use logway_model::{
-    BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid,
+    BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TimestampMs, TopicId, TopicName,
+    Uuid,
 };
 
 fn id() -> TopicId {
@@ -275,6 +277,28 @@ fn every_kind_has_its_form() {
                 r#""principal":"User:alice","host":"*","operation":"idempotent_write","#,
                 r#""permission":"deny"},"is_removed":false}}"#
             ),
+        ),
+        (
+            MetadataRecord::DelegationToken(DelegationToken {
+                id: "t".to_owned(),
+                hmac_digest: Bytes(vec![1, 2]),
+                owner: "alice".to_owned(),
+                requester: "admin".to_owned(),
+                renewers: vec!["bob".to_owned()],
+                issued_ms: TimestampMs(3),
+                expires_ms: TimestampMs(4),
+                max_ms: TimestampMs(5),
+            }),
+            concat!(
+                r#"{"delegation_token/0":{"id":"t","hmac_digest":"AQI=","owner":"alice","#,
+                r#""requester":"admin","renewers":["bob"],"issued_ms":3,"expires_ms":4,"max_ms":5}}"#
+            ),
+        ),
+        (
+            MetadataRecord::RemoveDelegationToken(RemoveDelegationTokenRecord {
+                id: "t".to_owned(),
+            }),
+            r#"{"remove_delegation_token/0":{"id":"t"}}"#,
         ),
     ];
     for (record, form) in forms {

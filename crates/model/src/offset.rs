@@ -67,7 +67,9 @@ impl fmt::Display for LeaderEpoch {
 }
 
 /// Milliseconds since the Unix epoch, as records carry them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct TimestampMs(pub i64);
 
 impl TimestampMs {

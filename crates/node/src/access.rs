@@ -76,6 +76,10 @@ pub enum Resource<'a> {
     Cluster,
     /// The transactional id of a producer.
     TransactionalId(&'a str),
+    /// The delegation token of an id.
+    DelegationToken(&'a str),
+    /// The user of a name as ACLs have it, `User:alice`: as the owner of tokens.
+    User(&'a str),
 }
 
 impl Resource<'_> {
@@ -91,15 +95,19 @@ impl Resource<'_> {
             Resource::Group(_) => ResourceType::Group,
             Resource::Cluster => ResourceType::Cluster,
             Resource::TransactionalId(_) => ResourceType::TransactionalId,
+            Resource::DelegationToken(_) => ResourceType::DelegationToken,
+            Resource::User(_) => ResourceType::User,
         }
     }
 
     /// Its name; `None` where any will do.
     pub const fn name(&self) -> Option<&str> {
         match self {
-            Resource::Topic(name) | Resource::Group(name) | Resource::TransactionalId(name) => {
-                Some(name)
-            }
+            Resource::Topic(name)
+            | Resource::Group(name)
+            | Resource::TransactionalId(name)
+            | Resource::DelegationToken(name)
+            | Resource::User(name) => Some(name),
             Resource::Cluster => Some(CLUSTER_NAME),
             Resource::SomeTopic => None,
         }

@@ -16,7 +16,7 @@
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
 //! | [`streams`] | what streams of Kinesis clients need beyond topics |
 //! | [`accept`] | connections of clients, as many as there may be |
-//! | [`access`], `users` | who may do what, and whose password is checked |
+//! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
@@ -25,6 +25,7 @@ pub mod access;
 pub mod append;
 mod backoff;
 pub mod cluster;
+pub mod delegation_tokens;
 pub mod disk_space;
 pub mod failure;
 pub mod group_lag;

@@ -12,6 +12,7 @@ use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SET
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode};
 use logway_quorum::MetadataQuorum;
+use logway_security::delegation_token::TokenKey;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -55,6 +56,8 @@ pub struct Node {
     pub access: Access,
     /// Who has a password checked.
     pub(crate) password_turns: PasswordTurns,
+    /// The key of delegation tokens, where there are any.
+    pub(crate) token_key: Option<TokenKey>,
     /// What clients may hold.
     pub memory: Memory,
     /// Looks after the groups.

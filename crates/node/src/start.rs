@@ -10,6 +10,7 @@ use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetric
 use logway_metadata::settings::{BrokerSettings, CleanerSettings};
 use logway_peers::QuorumCalls;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use logway_security::delegation_token::TokenKey;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
@@ -22,6 +23,7 @@ use crate::cluster::{
     Cluster, ClusterOptions, Identified, Joined, WrongCluster, forget_joining, live,
     look_after_brokers,
 };
+use crate::delegation_tokens::look_after_tokens;
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
@@ -158,6 +160,7 @@ impl Node {
         let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
         tokio::spawn(delete_streams(Arc::downgrade(&node)));
+        tokio::spawn(look_after_tokens(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
             node.register().await.map_err(NodeError::Register)?;
         }
@@ -256,6 +259,7 @@ async fn open(
         log_levels,
         access: Access::new(settings),
         password_turns: PasswordTurns::default(),
+        token_key: settings.delegation_tokens.secret_key.as_ref().map(TokenKey::new),
         cluster_id,
         quorum,
         log_dirs,

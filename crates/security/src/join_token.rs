@@ -20,7 +20,7 @@ const TOKEN_MAX_BYTES: usize = 16 << 10;
 
 /// Lets a node into a cluster: it says where that is, by which authority to know it, and what to be known by.
 #[derive(Clone, PartialEq, Eq)]
-pub struct IssuedToken {
+pub struct IssuedJoinToken {
     /// Of the certificate of the cluster's authority.
     pub authority: Digest,
     secret: [u8; 32],
@@ -29,17 +29,17 @@ pub struct IssuedToken {
 }
 
 /// The secret is not printed.
-impl fmt::Debug for IssuedToken {
+impl fmt::Debug for IssuedJoinToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = &self.addresses;
-        f.debug_struct("IssuedToken").field("addresses", addresses).finish_non_exhaustive()
+        f.debug_struct("IssuedJoinToken").field("addresses", addresses).finish_non_exhaustive()
     }
 }
 
-impl IssuedToken {
+impl IssuedJoinToken {
     /// A token with a secret that nobody has seen.
-    pub fn new(authority: Digest, addresses: Vec<String>) -> Result<IssuedToken, NoRandomness> {
-        Ok(IssuedToken { authority, secret: random_bytes()?, addresses })
+    pub fn new(authority: Digest, addresses: Vec<String>) -> Result<IssuedJoinToken, NoRandomness> {
+        Ok(IssuedJoinToken { authority, secret: random_bytes()?, addresses })
     }
 
     /// What the cluster knows the token by.
@@ -62,10 +62,10 @@ impl IssuedToken {
     }
 }
 
-impl FromStr for IssuedToken {
+impl FromStr for IssuedJoinToken {
     type Err = WrongForm;
 
-    fn from_str(text: &str) -> Result<IssuedToken, WrongForm> {
+    fn from_str(text: &str) -> Result<IssuedJoinToken, WrongForm> {
         let text = text.trim();
         let text = text.strip_prefix(PREFIX).filter(|text| text.len() <= TOKEN_MAX_BYTES);
         let bytes = URL_SAFE_NO_PAD.decode(text.ok_or(WrongForm)?).map_err(|_| WrongForm)?;
@@ -75,7 +75,7 @@ impl FromStr for IssuedToken {
         let addresses = std::str::from_utf8(addresses).map_err(|_| WrongForm)?;
         let addresses = addresses.split(',').filter(|address| !address.is_empty());
         match *version == VERSION {
-            true => Ok(IssuedToken {
+            true => Ok(IssuedJoinToken {
                 authority: Digest(*authority),
                 secret: *secret,
                 addresses: addresses.map(str::to_owned).collect(),
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn a_token_is_read_as_it_was_written_and_not_printed() {
         let addresses = vec!["10.0.0.1:9093".to_owned(), "[::1]:9093".to_owned()];
-        let token = IssuedToken::new(Digest([7; 32]), addresses).expect("is made");
+        let token = IssuedJoinToken::new(Digest([7; 32]), addresses).expect("is made");
         let text = token.to_text();
         assert_eq!(text.parse(), Ok(token.clone()));
         assert_eq!(format!(" {text}\n").parse(), Ok(token.clone()));
         assert!(!format!("{token:?}").contains(&token.secret_digest().to_string()[..6]));
         for wrong in ["", "logway-join-", &text[1..], &text[..80], "logway-join-AgAA"] {
-            assert!(wrong.parse::<IssuedToken>().is_err(), "{wrong}");
+            assert!(wrong.parse::<IssuedJoinToken>().is_err(), "{wrong}");
         }
     }
 }

@@ -1,10 +1,12 @@
-//! What front doors need to know who somebody is: TLS, SASL mechanisms, password credentials and signed tokens.
+//! What front doors need to know who somebody is: TLS, SASL mechanisms, password credentials, signed tokens and delegation
+//! tokens.
 //!
 //! No sockets, no tasks and no metadata that changes: bytes in, values out. Who asks brings the users' credentials
 //! and the time.
 
 pub mod authority;
 pub mod bearer;
+pub mod delegation_token;
 pub mod join_token;
 pub mod nodes;
 pub mod sasl;

@@ -24,7 +24,7 @@ use logway_security::TlsError;
 use logway_security::authority::{
     AUTHORITY_FILE, Authority, AuthorityError, node_key_digest, write_secret,
 };
-use logway_security::join_token::IssuedToken;
+use logway_security::join_token::IssuedJoinToken;
 use logway_security::nodes::NodeTls;
 use logway_security::scram::{DEFAULT_ITERATIONS, NoRandomness, made_up_password, new_credential};
 use rustix::system::uname;
@@ -292,11 +292,11 @@ async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureE
 }
 
 /// The token that was given, itself or in a file.
-pub(crate) fn token(settings: &BrokerSettings) -> Result<Option<IssuedToken>, SecureError> {
+pub(crate) fn token(settings: &BrokerSettings) -> Result<Option<IssuedJoinToken>, SecureError> {
     let Some(given) = &settings.cluster.join_token else { return Ok(None) };
-    let text = match given.strip_prefix('@') {
+    let text = match given.reveal().strip_prefix('@') {
         Some(path) => read_file(Path::new(path))?,
-        None => given.clone(),
+        None => given.reveal().to_owned(),
     };
     text.parse().map(Some).map_err(|_| SecureError::NotAToken)
 }

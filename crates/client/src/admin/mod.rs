@@ -3,6 +3,7 @@
 mod acls;
 mod cluster;
 mod configs;
+mod delegation_tokens;
 mod log_dirs;
 mod offsets;
 mod quorum;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use cluster::{ClusterDescription, DescribedBroker};
 pub use configs::{ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource};
+pub use delegation_tokens::{DescribedToken, NewToken};
 pub use log_dirs::LogDir;
 use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;

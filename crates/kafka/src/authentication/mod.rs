@@ -33,6 +33,8 @@ pub(crate) struct Authentication {
     is_refused: AtomicBool,
     /// When the client has to say again who it is.
     session_end: SessionEnd,
+    /// Whether the client is known by a delegation token, and not by what the user itself has.
+    is_delegate: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +102,11 @@ impl Authentication {
     /// Whether the client has said who it is.
     pub(crate) fn is_known(&self) -> bool {
         matches!(*self.state(), State::Known(_))
+    }
+
+    /// Whether it has said so by a delegation token.
+    pub(crate) fn is_delegate(&self) -> bool {
+        self.is_delegate.load(Ordering::Acquire)
     }
 
     /// Whether the connection has to be closed.

@@ -1,10 +1,13 @@
 //! A token of a client: what it leads to, and when the client learns of it.
 
+use std::sync::atomic::Ordering;
+
 use logway_metadata::settings::SaslSettings;
 use logway_node::access::Principal;
 use logway_node::{AUDIT, CLIENTS};
 use logway_security::bearer::{BearerTokens, time_left};
-use logway_security::sasl::{Evidence, Exchange, Refusal, Step};
+use logway_security::delegation_token::DelegationTokens;
+use logway_security::sasl::{Evidence, Exchange, Known, Refusal, Step};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Carriage, State};
@@ -123,14 +126,13 @@ async fn judge(
             return Err(Refused { told, ..Refused::new(refusal, mechanism.name()) });
         }
         Ok(Step::Challenge(token)) => Ok((token, None)),
-        Ok(Step::Done { user, token, expires }) => {
-            let principal = Principal::user(user);
-            match is_again && *connection.principal() != principal {
-                true => Err(Refusal {
-                    user: Some(principal.name().to_owned()),
-                    reason: "it was another user before",
-                }),
-                false => Ok((token, Some((principal, expires)))),
+        Ok(Step::Done { known, token }) => {
+            match is_again && connection.principal().name() != known.user {
+                true => {
+                    let reason = "it was another user before";
+                    Err(Refusal { user: Some(known.user), reason })
+                }
+                false => Ok((token, Some(known))),
             }
         }
         Err(refusal) => Err(refusal),
@@ -140,9 +142,11 @@ async fn judge(
             *state = State::Telling { exchange, carriage, is_again };
             Ok(Answered { token, lifetime_ms: 0 })
         }
-        Ok((token, Some((principal, expires)))) => {
+        Ok((token, Some(Known { user, expires, is_delegate }))) => {
+            // Before the user is known: no request may take a program for the user itself.
+            authentication.is_delegate.store(is_delegate, Ordering::Release);
             // The second time it is set, and the same.
-            let _ = connection.authenticated.set(principal);
+            let _ = connection.authenticated.set(Principal::user(user));
             *state = State::Known(mechanism);
             // Nobody is known for longer than its token is good for, unlike in Kafka, which asks for
             // connections.max.reauth.ms first.
@@ -173,8 +177,12 @@ async fn step(
 ) -> Result<Step, Refusal> {
     let image = service.node.image();
     let find = |user: &str, mechanism| image.users().credential(user, mechanism).cloned();
-    let evidence = Evidence { find: &find, strangers: &service.strangers, tokens };
-    match exchange.is_slow() {
+    let find_token = |id: &str| image.delegation_tokens().token(id).cloned();
+    let key = service.node.token_key().ok();
+    let delegation_tokens = key.map(|key| DelegationTokens { key, find: &find_token });
+    let strangers = &service.strangers;
+    let evidence = Evidence { find: &find, strangers, tokens, delegation_tokens };
+    match exchange.is_slow(token) {
         true => service.node.check_password(|| exchange.step(token, evidence)).await,
         false => exchange.step(token, evidence),
     }

@@ -250,7 +250,7 @@ fn config(entry: ConfigEntry, detail: Detail) -> DescribeConfigsResourceResult {
         config_source: entry.source as i8,
         is_sensitive: entry.sensitive,
         synonyms: match detail.synonyms {
-            true => entry.synonyms.into_iter().map(synonym).collect(),
+            true => entry.synonyms.into_iter().map(|it| synonym(it, entry.sensitive)).collect(),
             false => Vec::new(),
         },
         config_type: entry.type_code,
@@ -259,10 +259,10 @@ fn config(entry: ConfigEntry, detail: Detail) -> DescribeConfigsResourceResult {
     }
 }
 
-fn synonym(synonym: ConfigSynonym) -> DescribeConfigsSynonym {
+fn synonym(synonym: ConfigSynonym, is_sensitive: bool) -> DescribeConfigsSynonym {
     DescribeConfigsSynonym {
         name: synonym.name.into(),
-        value: Some(synonym.value.into()),
+        value: (!is_sensitive).then(|| synonym.value.into()),
         source: synonym.source as i8,
         ..Default::default()
     }

@@ -44,6 +44,12 @@ impl ConnectionInfo {
         self.authentication.as_ref().is_some_and(Authentication::is_refused)
     }
 
+    /// Whether the client has proved that it is the user itself: neither a stranger nor a program with a token.
+    pub(crate) fn is_user_itself(&self) -> bool {
+        let is_delegate = self.authentication.as_ref().is_some_and(Authentication::is_delegate);
+        self.authenticated.get().is_some() && !is_delegate
+    }
+
     /// Who makes the requests of the connection.
     pub(crate) fn principal(&self) -> &Principal {
         self.authenticated.get().unwrap_or(Principal::anonymous())

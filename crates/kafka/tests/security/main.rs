@@ -4,6 +4,7 @@
 mod common;
 
 mod certificates;
+mod delegation_tokens;
 mod logging_in;
 mod permissions;
 mod tls;
@@ -33,7 +34,8 @@ async fn add_user(broker: &TestBroker, user: &str, password: &str) {
 }
 
 fn password(mechanism: SaslMechanism, user: &str, password: &str) -> Password {
-    Password { mechanism, user: user.to_owned(), password: password.to_owned() }
+    let (user, password) = (user.to_owned(), password.to_owned());
+    Password { mechanism, user, password, is_delegation_token: false }
 }
 
 /// Connects to an address as a client that is known by these means.

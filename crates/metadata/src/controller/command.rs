@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     AdmitNodeKey, AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition,
     AlterScramCredentials, AlteredPartition, AssignReplicasToDirs, ChangeStream,
-    ChangeStreamsAccount, ControllerError, CreateAcls, CreatePartitions, CreateStream,
-    CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders, EndShards,
-    FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
-    Reshard, SetBrokerState, StartBroker,
+    ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls, CreateDelegationToken,
+    CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics,
+    DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken, FinalizeMetadataLevel,
+    FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, RemoveExpiredTokens,
+    RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
+use crate::delegation_token::DelegationToken;
 use crate::image::MetadataImage;
 use crate::record::{BrokerEpoch, MetadataRecord};
 use crate::settings::BrokerSettings;
@@ -123,6 +125,14 @@ controller_commands! {
     CreateAcls;
     /// Removes some.
     DeleteAcls;
+    /// Makes a delegation token.
+    CreateDelegationToken;
+    /// Lets one live on.
+    RenewDelegationToken;
+    /// Ends one.
+    ExpireDelegationToken;
+    /// Removes those whose time is over.
+    RemoveExpiredTokens;
     /// Makes a stream.
     CreateStream;
     /// Changes a stream, but for its shards.
@@ -187,6 +197,10 @@ controller_replies! {
     Altered(Results<AlteredPartition>);
     /// The entries of access control lists that were removed, by filter.
     AclsDeleted(Results<Vec<Acl>>);
+    /// A delegation token that was made.
+    TokenCreated(DelegationToken);
+    /// A delegation token whose end was moved.
+    TokenChanged(ChangedToken);
     /// Producer ids of the asker's own.
     ProducerIds(ProducerIdBlock);
 }

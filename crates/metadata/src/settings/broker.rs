@@ -240,6 +240,35 @@ static OWN_SETTINGS: &[Setting] = &[
          as soon as three brokers serve.",
     ),
     Setting::at_start(
+        "delegation.token.expiry.check.interval.ms",
+        Kind::long(1),
+        Some("3600000"),
+        "ms",
+        "How often the active controller removes delegation tokens that have expired. Nobody logs in with them meanwhile.",
+    ),
+    Setting::at_start(
+        "delegation.token.expiry.time.ms",
+        Kind::long(1),
+        Some("86400000"),
+        "ms",
+        "How long a delegation token is good for before it has to be renewed. The active controller's counts.",
+    ),
+    Setting::at_start(
+        "delegation.token.max.lifetime.ms",
+        Kind::long(1),
+        Some("604800000"),
+        "ms",
+        "How long a delegation token can be renewed. The active controller's counts.",
+    ),
+    Setting::at_start(
+        "delegation.token.secret.key",
+        Kind::Password,
+        None,
+        "",
+        "What delegation tokens are made with (KIP-48). All nodes of a cluster need the same, long and random; with another \
+         one the tokens before it are good for nothing. Where it is not set, there are no delegation tokens. It is never shown.",
+    ),
+    Setting::at_start(
         "delete.topic.enable",
         Kind::Boolean,
         Some("true"),

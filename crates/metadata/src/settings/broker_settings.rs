@@ -1,6 +1,6 @@
 //! What the broker was started with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use logway_model::BrokerId;
 
 use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
+use super::given::{Given, Secret};
 use super::listeners::{GivenOfListeners, ListenerSettings, listener_setting, listeners};
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
@@ -22,7 +23,7 @@ pub const NODE_ID_SETTING: &str = "node.id";
 /// are found by [`TopicSettings`](super::TopicSettings).
 #[derive(Debug, Clone, PartialEq)]
 pub struct BrokerSettings {
-    given: BTreeMap<&'static str, String>,
+    given: Given,
     given_of_listeners: GivenOfListeners,
     /// `node.id`
     pub node_id: BrokerId,
@@ -92,12 +93,27 @@ pub struct BrokerSettings {
     pub kinesis: KinesisSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
     pub authorizer: Option<AuthorizerSettings>,
+    /// Programs that log in for users.
+    pub delegation_tokens: DelegationTokenSettings,
     /// The audit log, or `None` where there is none.
     pub audit: Option<AuditSettings>,
     /// `logway.secure`
     pub secure: bool,
     /// `logway.secure.names`
     pub secure_names: Vec<String>,
+}
+
+/// What delegation tokens go by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DelegationTokenSettings {
+    /// `delegation.token.secret.key`, or `None` where there are no tokens.
+    pub secret_key: Option<Secret>,
+    /// `delegation.token.max.lifetime.ms`
+    pub lifetime_max_ms: i64,
+    /// `delegation.token.expiry.time.ms`
+    pub renewal_max_ms: i64,
+    /// `delegation.token.expiry.check.interval.ms`
+    pub check_interval: Duration,
 }
 
 /// Where the audit log is.
@@ -154,7 +170,7 @@ pub struct ClusterSettings {
     /// `logway.join`: addresses of nodes of a cluster to join.
     pub join: Vec<String>,
     /// `logway.join.token`
-    pub join_token: Option<String>,
+    pub join_token: Option<Secret>,
     /// `logway.insecure`
     pub insecure: bool,
     /// `broker.rack`
@@ -235,7 +251,7 @@ impl BrokerSettings {
     pub fn new(
         settings: impl IntoIterator<Item = (String, String)>,
     ) -> Result<BrokerSettings, MetadataError> {
-        let (mut given, mut given_of_listeners) = (BTreeMap::new(), GivenOfListeners::new());
+        let (mut given, mut given_of_listeners) = (Given::default(), GivenOfListeners::new());
         for (name, text) in settings {
             if let Some(of_listener) = listener_setting(&name, &text) {
                 let (name, value) = of_listener?;
@@ -251,7 +267,7 @@ impl BrokerSettings {
 
     /// The value that file or flags gave to a setting, in canonical text.
     pub fn given(&self, name: &str) -> Option<&str> {
-        self.given.get(name).map(String::as_str)
+        self.given.get(name)
     }
 
     /// The same of the node with this number: that of its data directory, or the one that the cluster has given it.
@@ -264,7 +280,7 @@ impl BrokerSettings {
 
     /// Of values that their settings can have.
     fn of_parsed(
-        given: BTreeMap<&'static str, String>,
+        given: Given,
         given_of_listeners: GivenOfListeners,
     ) -> Result<BrokerSettings, MetadataError> {
         let fields = Fields { given: &given, of_listeners: &given_of_listeners, listener: None };
@@ -307,6 +323,7 @@ impl BrokerSettings {
             groups: fields.groups(),
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
+            delegation_tokens: fields.delegation_tokens(),
             audit: fields.audit(),
             secure: fields.boolean("logway.secure"),
             secure_names: fields.list("logway.secure.names"),
@@ -320,7 +337,7 @@ impl BrokerSettings {
 /// Reads fields out of checked texts. It panics on names and types that the table does not have,
 /// which the first test that makes any settings would show.
 pub(super) struct Fields<'a> {
-    given: &'a BTreeMap<&'static str, String>,
+    given: &'a Given,
     pub(super) of_listeners: &'a GivenOfListeners,
     /// The listener whose own settings beat those of all.
     listener: Option<&'a str>,
@@ -337,7 +354,7 @@ impl<'a> Fields<'a> {
         let of_listener = self
             .listener
             .and_then(|listener| self.of_listeners.get(&(listener.to_owned(), setting.name)));
-        match of_listener.or_else(|| self.given.get(name)) {
+        match of_listener.map(String::as_str).or_else(|| self.given.get(name)) {
             Some(text) => Some(setting.parse(text).expect("given values were checked")),
             None => setting.default_value(),
         }
@@ -439,7 +456,10 @@ impl<'a> Fields<'a> {
             listen: self.addresses("logway.node.listen").pop(),
             advertised: texts("logway.node.advertised"),
             join: self.addresses("logway.join").iter().map(Endpoint::to_string).collect(),
-            join_token: self.given.get(JOIN_TOKEN_SETTING).cloned(),
+            join_token: self
+                .given
+                .get(JOIN_TOKEN_SETTING)
+                .map(|token| Secret::new(token.to_owned())),
             insecure: self.boolean("logway.insecure"),
             rack: texts("broker.rack"),
             heartbeat_interval: self.interval("broker.heartbeat.interval.ms"),
@@ -462,6 +482,16 @@ impl<'a> Fields<'a> {
             super_users: super_users.map(str::to_owned).collect(),
             allows_where_no_acl: self.boolean("allow.everyone.if.no.acl.found"),
         })
+    }
+
+    fn delegation_tokens(&self) -> DelegationTokenSettings {
+        let secret_key = self.text("delegation.token.secret.key");
+        DelegationTokenSettings {
+            secret_key: (!secret_key.is_empty()).then(|| Secret::new(secret_key)),
+            lifetime_max_ms: self.number("delegation.token.max.lifetime.ms"),
+            renewal_max_ms: self.number("delegation.token.expiry.time.ms"),
+            check_interval: self.interval("delegation.token.expiry.check.interval.ms"),
+        }
     }
 
     fn audit(&self) -> Option<AuditSettings> {

@@ -8,9 +8,7 @@ use crate::error::MetadataError;
 /// Fails with [`MetadataError::ConfigFile`] if it is not TOML, if a setting is given twice in
 /// different spellings, or if a value is of a type that no setting has.
 pub fn parse_config_file(text: &str) -> Result<Vec<(String, String)>, MetadataError> {
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| refused(error.to_string().trim_end().to_owned()))?;
+    let table: toml::Table = text.parse().map_err(|error| refused(not_toml(text, &error)))?;
     let mut settings = Vec::new();
     flatten(&table, "", &mut settings)?;
     settings.sort();
@@ -52,6 +50,13 @@ fn value_text(name: &str, value: &toml::Value) -> Result<String, MetadataError> 
     }
 }
 
+/// What is wrong, and in which line. The line itself may hold a password.
+fn not_toml(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    format!("line {line} is no TOML: {}", error.message())
+}
+
 fn refused(reason: String) -> MetadataError {
     MetadataError::ConfigFile { reason }
 }
@@ -83,12 +88,13 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, part) in [
             ("a = [", "TOML"),
+            ("a = 1\nb = 'never to be seen", "line 2 is no TOML"),
             ("num.partitions = 1\n\"num.partitions\" = 2", "'num.partitions' is given twice"),
             ("x = 2020-01-01", "'x' must be"),
             ("x = [{}]", "'x' must be"),
         ] {
             let error = parse_config_file(text).expect_err(text).to_string();
-            assert!(error.contains(part), "{text}: {error}");
+            assert!(error.contains(part) && !error.contains("seen"), "{text}: {error}");
         }
     }
 }

@@ -66,7 +66,9 @@ impl Remembered {
             Resource::Group(name) => (&mut self.groups, name),
             Resource::SomeTopic => return Some(&mut self.some_topic),
             Resource::Cluster => return Some(&mut self.cluster),
-            Resource::TransactionalId(_) => return None,
+            Resource::TransactionalId(_) | Resource::DelegationToken(_) | Resource::User(_) => {
+                return None;
+            }
         };
         if name.len() > NAME_MAX_BYTES {
             return None;

@@ -15,7 +15,7 @@ use logway_metadata::controller::{AdmitNodeKey, FoundNodeKeys, join_tokens};
 use logway_metadata::join_token::Digest;
 use logway_model::{DirectoryId, ErrorCode, Uuid};
 use logway_peers::{Admission, Identity, Kind, Lane, PeerError, ask_for_admission};
-use logway_security::join_token::IssuedToken;
+use logway_security::join_token::IssuedJoinToken;
 use logway_security::nodes::{digest_of, joining_client};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -202,7 +202,7 @@ pub enum AdmissionError {
 
 /// Asks the nodes at these addresses, until one answers, to admit the node of a directory with this key.
 pub async fn be_admitted(
-    token: &IssuedToken,
+    token: &IssuedJoinToken,
     addresses: &[String],
     directory: DirectoryId,
     key: Digest,

@@ -6,7 +6,7 @@
 //!
 //! Who is not believed gets a challenge with an error in JSON, answers it with ^A, and is refused then.
 
-use super::{Refusal, Step};
+use super::{Known, Refusal, Step};
 use crate::bearer::BearerTokens;
 
 /// What a client is told that is not believed: RFC 7628 has no more for it.
@@ -22,7 +22,8 @@ pub(super) fn check(message: &[u8], tokens: Option<&BearerTokens>) -> Result<Ste
         let reason = "it wants to act for another user";
         return Err(Refusal { user: Some(bearer.user), reason });
     }
-    Ok(Step::Done { user: bearer.user, token: Vec::new(), expires: Some(bearer.expires) })
+    let known = Known { user: bearer.user, expires: Some(bearer.expires), is_delegate: false };
+    Ok(Step::Done { known, token: Vec::new() })
 }
 
 /// The identity that a client wants, if it says one, and its token.

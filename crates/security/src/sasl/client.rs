@@ -51,6 +51,24 @@ impl Login {
         user: &str,
         password: &str,
     ) -> Result<(Login, Vec<u8>), NoRandomness> {
+        Login::with_extension(mechanism, user, password, "")
+    }
+
+    /// Begins with a delegation token, of which the HMAC in Base64 is the password (KIP-48).
+    pub fn by_token(
+        mechanism: ScramMechanism,
+        id: &str,
+        hmac: &str,
+    ) -> Result<(Login, Vec<u8>), NoRandomness> {
+        Login::with_extension(SaslMechanism::Scram(mechanism), id, hmac, ",tokenauth=true")
+    }
+
+    fn with_extension(
+        mechanism: SaslMechanism,
+        user: &str,
+        password: &str,
+        extension: &str,
+    ) -> Result<(Login, Vec<u8>), NoRandomness> {
         let login = |scram| Login {
             mechanism,
             user: user.to_owned(),
@@ -66,7 +84,7 @@ impl Login {
             SaslMechanism::Scram(mechanism) => {
                 let nonce = STANDARD.encode(random_bytes::<NONCE_BYTES>()?);
                 let name = user.replace('=', "=3D").replace(',', "=2C");
-                let bare = format!("n={name},r={nonce}");
+                let bare = format!("n={name},r={nonce}{extension}");
                 let token = format!("n,,{bare}").into_bytes();
                 Ok((login(Some(ScramLogin { mechanism, bare, nonce, expected: None })), token))
             }

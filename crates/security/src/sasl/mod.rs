@@ -16,6 +16,7 @@ use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
 use ring::hmac;
 
 use crate::bearer::BearerTokens;
+use crate::delegation_token::DelegationTokens;
 use crate::scram::{NoRandomness, mac, random_bytes};
 pub use client::{Login, WrongAnswer};
 use scram_exchange::ScramExchange;
@@ -65,8 +66,10 @@ pub struct Evidence<'a> {
     pub find: &'a FindCredential<'a>,
     /// What those have who do not exist.
     pub strangers: &'a Strangers,
-    /// Judges tokens, where there are any.
+    /// Judges tokens that an authority has signed, where there are any.
     pub tokens: Option<&'a BearerTokens>,
+    /// What programs log in with for users, where there is any.
+    pub delegation_tokens: Option<DelegationTokens<'a>>,
 }
 
 /// One client that tells who it is, by one mechanism.
@@ -101,12 +104,28 @@ pub enum Step {
     /// It is this user, and is told so.
     Done {
         /// Who it is.
-        user: String,
+        known: Known,
         /// The last token.
         token: Vec<u8>,
-        /// When it is not known any more, since 1970, if its own token says so.
-        expires: Option<Duration>,
     },
+}
+
+/// Who a client is that was believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The user.
+    pub user: String,
+    /// When it is not known any more, since 1970, if that by which it is known has an end.
+    pub expires: Option<Duration>,
+    /// Whether it is known by a delegation token of the user.
+    pub is_delegate: bool,
+}
+
+impl Known {
+    /// By a password.
+    fn by_password(user: String) -> Known {
+        Known { user, expires: None, is_delegate: false }
+    }
 }
 
 /// A client that is not who it says. The client is not told the reason.
@@ -146,18 +165,22 @@ impl Exchange {
         matches!(self.state, State::NotBelieved)
     }
 
-    /// Whether the next step hashes a password, which takes milliseconds.
-    pub fn is_slow(&self) -> bool {
-        matches!(self.state, State::Plain)
+    /// Whether the step with this token hashes a password, which takes milliseconds.
+    pub fn is_slow(&self, token: &[u8]) -> bool {
+        match &self.state {
+            State::Plain => true,
+            State::Scram(exchange) => exchange.is_slow(token),
+            State::Bearer | State::NotBelieved | State::Ended => false,
+        }
     }
 
     /// Takes a token of the client. After a refusal or the end, each further one is refused.
     pub fn step(&mut self, token: &[u8], evidence: Evidence<'_>) -> Result<Step, Refusal> {
-        let Evidence { find, strangers, tokens } = evidence;
+        let Evidence { find, strangers, tokens, .. } = evidence;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Plain => plain::check(token, find, strangers),
             State::Scram(mut exchange) => {
-                let step = exchange.step(token, find, strangers)?;
+                let step = exchange.step(token, evidence)?;
                 if matches!(step, Step::Challenge(_)) {
                     self.state = State::Scram(exchange);
                 }

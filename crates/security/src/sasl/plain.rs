@@ -8,7 +8,7 @@
 
 use logway_metadata::sasl::ScramMechanism;
 
-use super::{FindCredential, Refusal, Step, Strangers};
+use super::{FindCredential, Known, Refusal, Step, Strangers};
 use crate::scram::is_password;
 
 /// The stronger hash first: a user may have either.
@@ -37,7 +37,7 @@ pub(super) fn check(
         stored.unwrap_or_else(|| (STORED_AS[0], strangers.credential(user, STORED_AS[0])));
     // It is hashed for strangers, too, so that they take as long.
     match is_password(mechanism, password, &credential) && is_known {
-        true => Ok(Step::Done { user: user.to_owned(), token: Vec::new(), expires: None }),
+        true => Ok(Step::Done { known: Known::by_password(user.to_owned()), token: Vec::new() }),
         false if is_known => Err(refuse("the password is wrong")),
         false => Err(refuse("there is no such user")),
     }

@@ -7,7 +7,8 @@
 //! server   v=SIGNATURE
 //! ```
 //!
-//! Without channel binding: it would bind to the certificate, and Kafka's clients have none of it.
+//! Without channel binding: it would bind to the certificate, and Kafka's clients have none of it. The extension
+//! `tokenauth=true` says that the user is the id of a delegation token (KIP-48); others mean nothing here.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use logway_metadata::credential::ScramCredential;
 use logway_metadata::sasl::ScramMechanism;
 use ring::digest;
 
-use super::{FindCredential, Refusal, Step, Strangers};
+use super::{Evidence, Known, Refusal, Step};
+use crate::delegation_token::end;
 use crate::scram::{digest_of, is_equal, mac, random_bytes};
 
 const NONCE_BYTES: usize = 24;
@@ -34,11 +36,14 @@ pub(super) struct ScramExchange {
     begun: Option<Begun>,
 }
 
+/// Who it is that has the credential, or why nobody gets in with it.
+type Account = Result<Known, &'static str>;
+
 #[derive(Debug)]
 struct Begun {
     user: String,
     credential: Arc<ScramCredential>,
-    is_known: bool,
+    account: Account,
     /// What the client's second message has to repeat, in Base64: the beginning of the first.
     header: String,
     /// Both nonces, the client's first.
@@ -55,6 +60,8 @@ struct ClientFirst<'a> {
     bare: &'a str,
     user: String,
     nonce: &'a str,
+    /// Whether the user is the id of a delegation token.
+    is_by_token: bool,
 }
 
 /// The client's second message.
@@ -71,29 +78,26 @@ impl ScramExchange {
         ScramExchange { mechanism, begun: None }
     }
 
-    pub(super) fn step(
-        &mut self,
-        token: &[u8],
-        find: &FindCredential<'_>,
-        strangers: &Strangers,
-    ) -> Result<Step, Refusal> {
+    /// Whether the step with this token hashes a password: what is kept of a delegation token's is made when it is needed.
+    pub(super) fn is_slow(&self, token: &[u8]) -> bool {
+        let first = || ClientFirst::parse(std::str::from_utf8(token).ok()?).ok();
+        self.begun.is_none() && first().is_some_and(|first| first.is_by_token)
+    }
+
+    pub(super) fn step(&mut self, token: &[u8], evidence: Evidence<'_>) -> Result<Step, Refusal> {
         let text = std::str::from_utf8(token).map_err(|_| Refusal::new("the token is no UTF-8"))?;
         match self.begun.take() {
-            None => self.begin(text, find, strangers),
+            None => self.begin(text, evidence),
             Some(begun) => begun.end(self.mechanism, text),
         }
     }
 
-    fn begin(
-        &mut self,
-        text: &str,
-        find: &FindCredential<'_>,
-        strangers: &Strangers,
-    ) -> Result<Step, Refusal> {
-        let ClientFirst { header, bare, user, nonce } = ClientFirst::parse(text)?;
-        let found = find(&user, self.mechanism);
-        let is_known = found.is_some();
-        let credential = found.unwrap_or_else(|| strangers.credential(&user, self.mechanism));
+    fn begin(&mut self, text: &str, evidence: Evidence<'_>) -> Result<Step, Refusal> {
+        let ClientFirst { header, bare, user, nonce, is_by_token } = ClientFirst::parse(text)?;
+        let (credential, account) = match is_by_token {
+            true => self.token(&user, evidence),
+            false => self.password(&user, evidence),
+        };
         let ours = random_bytes::<NONCE_BYTES>();
         let ours = ours.map_err(|_| Refusal::new("the system gives no random numbers"))?;
         let client_nonce_bytes = nonce.len();
@@ -103,8 +107,32 @@ impl ScramExchange {
         let header = STANDARD.encode(header);
         let messages = format!("{bare},{reply}");
         self.begun =
-            Some(Begun { user, credential, is_known, header, nonce, client_nonce_bytes, messages });
+            Some(Begun { user, credential, account, header, nonce, client_nonce_bytes, messages });
         Ok(Step::Challenge(reply.into_bytes()))
+    }
+
+    fn password(&self, user: &str, evidence: Evidence<'_>) -> (Arc<ScramCredential>, Account) {
+        match (evidence.find)(user, self.mechanism) {
+            Some(credential) => (credential, Ok(Known::by_password(user.to_owned()))),
+            None => {
+                let credential = evidence.strangers.credential(user, self.mechanism);
+                (credential, Err("there is no such user"))
+            }
+        }
+    }
+
+    fn token(&self, id: &str, evidence: Evidence<'_>) -> (Arc<ScramCredential>, Account) {
+        let Some(tokens) = evidence.delegation_tokens else {
+            let credential = evidence.strangers.credential(id, self.mechanism);
+            return (credential, Err("there are no delegation tokens here"));
+        };
+        let (credential, token) = tokens.look_up(id, self.mechanism);
+        let account = token.map(|token| Known {
+            user: token.owner.clone(),
+            expires: Some(end(&token)),
+            is_delegate: true,
+        });
+        (Arc::new(credential), account)
     }
 }
 
@@ -123,15 +151,12 @@ impl Begun {
         let of_proof = digest::digest(digest_of(mechanism), &key);
         let is_proved =
             last.proof.len() == signature.len() && is_equal(of_proof.as_ref(), &stored_key.0);
-        match is_proved && self.is_known {
-            true => {
-                let signature = STANDARD.encode(mac(mechanism, &server_key.0, messages.as_bytes()));
-                let token = format!("v={signature}").into_bytes();
-                Ok(Step::Done { user: self.user, token, expires: None })
-            }
-            false if self.is_known => Err(refuse("the password is wrong")),
-            false => Err(refuse("there is no such user")),
+        let known = self.account.clone().map_err(refuse)?;
+        if !is_proved {
+            return Err(refuse("the password is wrong"));
         }
+        let signature = STANDARD.encode(mac(mechanism, &server_key.0, messages.as_bytes()));
+        Ok(Step::Done { known, token: format!("v={signature}").into_bytes() })
     }
 }
 
@@ -161,6 +186,7 @@ impl<'a> ClientFirst<'a> {
         let user = attributes.next().and_then(|it| it.strip_prefix("n=")).ok_or_else(wrong)?;
         let nonce = attributes.next().and_then(|it| it.strip_prefix("r=")).ok_or_else(wrong)?;
         let user = unescaped(user).filter(|user| !user.is_empty()).ok_or_else(wrong)?;
+        let is_by_token = is_by_token(attributes).ok_or_else(wrong)?;
         let is_nonce = nonce.bytes().all(|byte| byte.is_ascii_graphic()) && !nonce.is_empty();
         if !is_nonce || nonce.len() > CLIENT_NONCE_MAX_BYTES {
             return Err(wrong());
@@ -170,7 +196,7 @@ impl<'a> ClientFirst<'a> {
             let reason = "it wants to act for another user";
             return Err(Refusal { user: Some(user), reason });
         }
-        Ok(ClientFirst { header, bare, user, nonce })
+        Ok(ClientFirst { header, bare, user, nonce, is_by_token })
     }
 }
 
@@ -185,6 +211,22 @@ impl<'a> ClientFinal<'a> {
         let nonce = attributes.next().and_then(|it| it.strip_prefix("r=")).ok_or_else(wrong)?;
         Ok(ClientFinal { channel_binding, nonce, proof, without_proof })
     }
+}
+
+/// Whether extensions say that the user is a delegation token; `None` if they are none. As in Kafka the last one counts.
+fn is_by_token<'a>(extensions: impl Iterator<Item = &'a str>) -> Option<bool> {
+    let mut is_by_token = false;
+    for extension in extensions {
+        let (name, value) = extension.split_once('=')?;
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if !is_name || value.is_empty() {
+            return None;
+        }
+        if name == "tokenauth" {
+            is_by_token = value.eq_ignore_ascii_case("true");
+        }
+    }
+    Some(is_by_token)
 }
 
 /// A name as it is, of one in which `=2C` stands for a comma and `=3D` for an equals sign.

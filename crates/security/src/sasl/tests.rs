@@ -1,8 +1,14 @@
+use std::time::UNIX_EPOCH;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use logway_metadata::delegation_token::DelegationToken;
+use logway_metadata::settings::Secret;
+use logway_model::TimestampMs;
 use proptest::prelude::*;
 
 use super::*;
+use crate::delegation_token::{TokenKey, hmac_digest};
 use crate::scram::{new_credential, salted_password};
 
 const USER: &str = "a,l=ice";
@@ -15,7 +21,7 @@ fn find(user: &str, mechanism: ScramMechanism) -> Option<Arc<ScramCredential>> {
 }
 
 fn evidence(strangers: &Strangers) -> Evidence<'_> {
-    Evidence { find: &find, strangers, tokens: None }
+    Evidence { find: &find, strangers, tokens: None, delegation_tokens: None }
 }
 
 fn strangers() -> Strangers {
@@ -24,15 +30,22 @@ fn strangers() -> Strangers {
 
 /// What becomes of a client with this password.
 fn log_in(mechanism: ScramMechanism, user: &str, password: &str) -> Result<Step, Refusal> {
-    let mechanism = SaslMechanism::Scram(mechanism);
-    let mut exchange = Exchange::new(mechanism);
-    let (mut login, first) = Login::new(mechanism, user, password).expect("begins");
-    let strangers = strangers();
-    let challenge = exchange.step(&first, evidence(&strangers));
+    let login = Login::new(SaslMechanism::Scram(mechanism), user, password).expect("begins");
+    outcome(mechanism, login, evidence(&strangers()))
+}
+
+fn outcome(
+    mechanism: ScramMechanism,
+    (mut login, first): (Login, Vec<u8>),
+    evidence: Evidence<'_>,
+) -> Result<Step, Refusal> {
+    let mut exchange = Exchange::new(SaslMechanism::Scram(mechanism));
+    let challenge = exchange.step(&first, evidence);
     let Ok(Step::Challenge(challenge)) = challenge else { panic!("{challenge:?}") };
     let proof = login.step(&challenge).expect("is a challenge").expect("there is more to say");
-    let step = exchange.step(&proof, evidence(&strangers));
-    assert!(exchange.step(&proof, evidence(&strangers)).is_err(), "it has ended");
+    assert!(!exchange.is_slow(&proof), "the password was hashed before");
+    let step = exchange.step(&proof, evidence);
+    assert!(exchange.step(&proof, evidence).is_err(), "it has ended");
     if let Ok(Step::Done { token, .. }) = &step {
         assert_eq!(login.step(token), Ok(None), "the server has proved itself, too");
     }
@@ -43,8 +56,8 @@ fn log_in(mechanism: ScramMechanism, user: &str, password: &str) -> Result<Step,
 fn who_knows_the_password_is_known() {
     for mechanism in ScramMechanism::ALL {
         let step = log_in(mechanism, USER, PASSWORD).expect("is known");
-        let Step::Done { user, token, .. } = step else { panic!("{step:?}") };
-        assert_eq!(user, USER);
+        let Step::Done { known, token } = step else { panic!("{step:?}") };
+        assert_eq!(known, Known::by_password(USER.to_owned()));
         assert!(token.starts_with(b"v="), "{token:?}");
     }
 }
@@ -109,7 +122,8 @@ fn plain_takes_name_and_password() {
     let check = |token: &str| {
         Exchange::new(SaslMechanism::Plain).step(token.as_bytes(), evidence(&strangers()))
     };
-    let done = || Step::Done { user: USER.to_owned(), token: Vec::new(), expires: None };
+    let known = || Known::by_password(USER.to_owned());
+    let done = || Step::Done { known: known(), token: Vec::new() };
     assert_eq!(check("\0a,l=ice\0pencil"), Ok(done()));
     assert_eq!(check("a,l=ice\0a,l=ice\0pencil"), Ok(done()));
     for wrong in [
@@ -145,10 +159,118 @@ fn first_messages_that_are_none_are_refused() {
         "n,a=b,n=a,r=x",
         "n,b,n=a,r=x",
         "n,,m=x,n=a,r=x",
+        "n,,n=a,r=x,",
+        "n,,n=a,r=x,tokenauth",
+        "n,,n=a,r=x,tokenauth=",
+        "n,,n=a,r=x,=true",
+        "n,,n=a,r=x,t0=true",
     ] {
         let mut exchange = Exchange::new(SaslMechanism::Scram(ScramMechanism::Sha256));
         assert!(exchange.step(wrong.as_bytes(), evidence(&strangers())).is_err(), "{wrong}");
     }
+}
+
+/// A token `t` of alice, whose time is over in so many ms.
+fn token(key: &TokenKey, left_ms: i64) -> Arc<DelegationToken> {
+    let now = UNIX_EPOCH.elapsed().expect("is later").as_millis();
+    let now_ms = TimestampMs(i64::try_from(now).expect("is small"));
+    Arc::new(DelegationToken {
+        id: "t".to_owned(),
+        hmac_digest: hmac_digest(&key.hmac("t")),
+        owner: "alice".to_owned(),
+        requester: "admin".to_owned(),
+        renewers: Vec::new(),
+        issued_ms: now_ms,
+        expires_ms: TimestampMs(now_ms.0 + left_ms),
+        max_ms: TimestampMs(now_ms.0 + 1_000_000),
+    })
+}
+
+/// What becomes of a client that logs in with a token, where the token `t` is as given, or there are no tokens.
+fn log_in_by_token(
+    tokens: Option<(&TokenKey, Option<Arc<DelegationToken>>)>,
+    id: &str,
+    hmac: &[u8],
+) -> Result<Known, &'static str> {
+    let mechanism = ScramMechanism::Sha256;
+    let strangers = strangers();
+    let find = |id: &str| tokens.as_ref()?.1.clone().filter(|token| token.id == id);
+    let key = tokens.as_ref().map(|(key, _)| *key);
+    let delegation_tokens = key.map(|key| DelegationTokens { key, find: &find });
+    let evidence = Evidence { delegation_tokens, ..evidence(&strangers) };
+    let login = Login::by_token(mechanism, id, &STANDARD.encode(hmac)).expect("begins");
+    match outcome(mechanism, login, evidence) {
+        Ok(Step::Done { known, .. }) => Ok(known),
+        Ok(step) => panic!("{step:?}"),
+        Err(refusal) => {
+            assert_eq!(refusal.user.as_deref(), Some(id));
+            Err(refusal.reason)
+        }
+    }
+}
+
+#[test]
+fn who_has_a_delegation_token_is_its_owner_until_it_ends() {
+    let key = TokenKey::new(&Secret::new("secret".to_owned()));
+    let other_key = TokenKey::new(&Secret::new("another".to_owned()));
+    let good = token(&key, 60_000);
+    let log_in = |token: &Arc<DelegationToken>, id: &str, hmac: &[u8]| {
+        log_in_by_token(Some((&key, Some(Arc::clone(token)))), id, hmac)
+    };
+    let known = log_in(&good, "t", &key.hmac("t")).expect("is known");
+    assert_eq!((&*known.user, known.is_delegate), ("alice", true));
+    let expires_ms = u128::try_from(good.expires_ms.0).expect("is positive");
+    assert_eq!(known.expires.map(|at| at.as_millis()), Some(expires_ms));
+
+    assert_eq!(log_in(&good, "t", &key.hmac("u")), Err("the password is wrong"));
+    assert_eq!(log_in(&good, "t", b""), Err("the password is wrong"));
+    let (stranger, expired) = (Err("there is no such token"), Err("the token has expired"));
+    assert_eq!(log_in(&good, "u", &key.hmac("u")), stranger);
+    assert_eq!(log_in(&token(&key, -1), "t", &key.hmac("t")), expired);
+    assert_eq!(log_in_by_token(Some((&key, None)), "t", &key.hmac("t")), stranger);
+    // Of a secret key that was changed.
+    assert_eq!(log_in(&token(&other_key, 60_000), "t", &key.hmac("t")), stranger);
+    assert_eq!(log_in(&token(&other_key, 60_000), "t", &other_key.hmac("t")), stranger);
+    let none = log_in_by_token(None, "t", &key.hmac("t"));
+    assert_eq!(none, Err("there are no delegation tokens here"));
+}
+
+#[test]
+fn a_password_is_no_token_and_a_token_no_password() {
+    let key = TokenKey::new(&Secret::new("secret".to_owned()));
+    let known = token(&key, 60_000);
+    // The name of a user, with that user's password.
+    let by_token = log_in_by_token(Some((&key, Some(known))), USER, PASSWORD.as_bytes());
+    assert_eq!(by_token, Err("there is no such token"));
+    let by_password =
+        log_in(ScramMechanism::Sha256, "t", &STANDARD.encode(key.hmac("t"))).expect_err("is none");
+    assert_eq!(by_password.reason, "there is no such user");
+}
+
+#[test]
+fn the_extension_for_tokens_is_understood_as_by_kafka() {
+    let slow = |extensions: &str| {
+        let exchange = Exchange::new(SaslMechanism::Scram(ScramMechanism::Sha512));
+        exchange.is_slow(format!("n,,n=a,r=x{extensions}").as_bytes())
+    };
+    for by_token in [
+        ",tokenauth=true",
+        ",tokenauth=TRUE",
+        ",a=b,tokenauth=true,c=d=e",
+        ",tokenauth=false,tokenauth=true",
+    ] {
+        assert!(slow(by_token), "{by_token}");
+    }
+    for by_password in [
+        "",
+        ",tokenauth=false",
+        ",tokenauth=yes",
+        ",TokenAuth=true",
+        ",tokenauth=true,tokenauth=no",
+    ] {
+        assert!(!slow(by_password), "{by_password}");
+    }
+    assert!(Exchange::new(SaslMechanism::Plain).is_slow(b""));
 }
 
 #[test]
@@ -169,7 +291,7 @@ proptest! {
     #[test]
     fn no_token_is_too_odd(
         mechanism in prop::sample::select(&SaslMechanism::ALL[1..]),
-        tokens in prop::collection::vec("(n|y|p=x|,|=|[a-z]=|=2C|=3D|r=|p=|c=biws|.){0,20}", 1..4),
+        tokens in prop::collection::vec("(n|y|p=x|,|=|[a-z]=|=2C|=3D|r=|p=|c=biws|,tokenauth=true|.){0,20}", 1..4),
     ) {
         let (mut exchange, strangers) = (Exchange::new(mechanism), strangers());
         let evidence = Evidence { find: &|_, _| None, ..evidence(&strangers) };

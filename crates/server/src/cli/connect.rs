@@ -42,6 +42,9 @@ pub(super) struct SecurityArgs {
     /// The user to log in as; the password is in LOGWAY_PASSWORD or the profile
     #[arg(long = "user", global = true, env = "LOGWAY_USER", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
     as_user: Option<String>,
+    /// Log in with a delegation token: the user is its id, and the password its HMAC in Base64
+    #[arg(long, global = true, env = "LOGWAY_TOKEN_AUTH", help_heading = GLOBAL_OPTIONS)]
+    token_auth: bool,
     /// How to log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, or OAUTHBEARER with a token for a password [default: SCRAM-SHA-512]
     #[arg(long, global = true, env = "LOGWAY_MECHANISM", value_name = "NAME", value_parser = parse_mechanism, help_heading = GLOBAL_OPTIONS)]
     mechanism: Option<SaslMechanism>,
@@ -95,7 +98,9 @@ impl SecurityArgs {
         let of_profile = of_profile.map_err(CliError::Usage)?;
         let mechanism = self.mechanism.or(of_profile);
         let mechanism = mechanism.unwrap_or(SaslMechanism::Scram(ScramMechanism::Sha512));
-        Ok(Security { tls, password: Some(Password { mechanism, user, password }) })
+        let is_delegation_token = self.token_auth || profile.get("token-auth") == Some("true");
+        let password = Password { mechanism, user, password, is_delegation_token };
+        Ok(Security { tls, password: Some(password) })
     }
 }
 

@@ -137,6 +137,15 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
             "its members are no consumers, or know neither of the assignors 'range' and \
              'roundrobin'",
         ),
+        ErrorCode::DelegationTokenAuthDisabled => {
+            Some("brokers that have tokens are started with delegation.token.secret.key")
+        }
+        ErrorCode::DelegationTokenRequestNotAllowed => Some(
+            "log in with a password or a certificate: nobody gets tokens without one, or by a token",
+        ),
+        ErrorCode::DelegationTokenAuthorizationFailed => Some(
+            "it takes a permission: 'logway acl create --allow USER --tokens-of OWNER --operation create-tokens'",
+        ),
         ErrorCode::OffsetOutOfRange => {
             Some("see what a topic holds with 'logway topic describe TOPIC --partitions'")
         }

@@ -31,6 +31,7 @@ mod setting;
 pub(crate) mod shapes;
 mod template;
 mod timestamp;
+mod token;
 mod topic;
 mod user;
 
@@ -97,6 +98,9 @@ enum Command {
     /// Create, list, delete and check ACLs: who may do what
     #[command(subcommand)]
     Acl(acl::AclCommand),
+    /// Create, list, renew and expire delegation tokens, which programs log in with for users
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Look at the cluster as a whole
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
@@ -126,6 +130,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Config(command) => in_runtime(config::run(command, &global)),
         Command::User(command) => in_runtime(user::run(command, &global)),
         Command::Acl(command) => in_runtime(acl::run(command, &global)),
+        Command::Token(command) => in_runtime(token::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
-use super::{acl, cluster, config, group, log, produce, topic, user};
+use super::{acl, cluster, config, group, log, produce, token, topic, user};
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -41,6 +41,7 @@ pub fn shapes() -> Vec<Shape> {
     shapes.extend(config::shapes());
     shapes.extend(user::shapes());
     shapes.extend(acl::shapes());
+    shapes.extend(token::shapes());
     shapes.extend(cluster::shapes());
     shapes.extend(log::shapes());
     shapes

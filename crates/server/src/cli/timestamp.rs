@@ -31,6 +31,19 @@ pub(super) fn parse(text: &str, now: TimestampMs) -> Result<TimestampMs, String>
     })
 }
 
+/// Reads how long something is, as `1d12h`, `90m` or `500ms`; not nothing.
+///
+/// # Errors
+///
+/// What is wrong, for the user.
+pub(super) fn parse_period_ms(text: &str) -> Result<i64, String> {
+    age_ms(text).filter(|ms| *ms > 0).ok_or_else(|| {
+        format!(
+            "'{text}' is no period: use counts with units, the largest first, like 1d12h or 90m"
+        )
+    })
+}
+
 /// Reads counts with their units, the largest unit first: `1d12h`, `90m`, `500ms`.
 fn age_ms(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 5] =
@@ -160,6 +173,14 @@ mod tests {
 
     fn parse(text: &str) -> Result<TimestampMs, String> {
         super::parse(text, NOW)
+    }
+
+    #[test]
+    fn a_period_has_units_and_is_not_nothing() {
+        assert_eq!(parse_period_ms("1d2h3m4s5ms"), Ok(93_784_005));
+        for text in ["", "0s", "5", "-5s", "1m1h", "99999999999999999999d"] {
+            assert!(parse_period_ms(text).is_err(), "{text}");
+        }
     }
 
     #[test]

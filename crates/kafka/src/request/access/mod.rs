@@ -12,6 +12,7 @@
 //! | [`sizes`] | numbers for estimates, which no client is told |
 
 mod cluster;
+mod delegation_tokens;
 mod group;
 mod known_topics;
 mod served_topics;
@@ -169,6 +170,9 @@ fn refusal_code(resource: Resource<'_>) -> ErrorCode {
         Resource::Group(_) => ErrorCode::GroupAuthorizationFailed,
         Resource::Cluster => ErrorCode::ClusterAuthorizationFailed,
         Resource::TransactionalId(_) => ErrorCode::TransactionalIdAuthorizationFailed,
+        Resource::DelegationToken(_) | Resource::User(_) => {
+            ErrorCode::DelegationTokenAuthorizationFailed
+        }
     }
 }
 

@@ -49,6 +49,21 @@ impl Sizes {
         self.0.acls().count()
     }
 
+    /// How many delegation tokens there are.
+    pub(crate) fn token_count(&self) -> usize {
+        self.0.delegation_tokens().count()
+    }
+
+    /// How many names all delegation tokens have.
+    pub(crate) fn token_name_count(&self) -> usize {
+        self.0.delegation_tokens().iter().map(|token| token.users().count()).sum()
+    }
+
+    /// What those names take.
+    pub(crate) fn token_names_bytes(&self) -> usize {
+        self.0.delegation_tokens().iter().map(|token| token.names_bytes()).sum()
+    }
+
     /// How many users have passwords.
     pub(crate) fn user_count(&self) -> usize {
         self.0.users().count()

@@ -6,7 +6,7 @@ mod list;
 
 use clap::{Args, Subcommand};
 use logway_metadata::acl::{
-    Acl, AclFilter, AclOperation, CLUSTER_NAME, PatternFilter, PatternType, ResourceType,
+    Acl, AclFilter, AclOperation, CLUSTER_NAME, PatternFilter, PatternType, ResourceType, WILDCARD,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -58,6 +58,12 @@ struct ResourceArgs {
     /// A transactional id, or '*' for all
     #[arg(long, value_name = "NAME")]
     transactional_id: Option<String>,
+    /// A delegation token by its id, or '*' for all
+    #[arg(long, value_name = "ID")]
+    token: Option<String>,
+    /// The delegation tokens of a user, or '*' for those of all
+    #[arg(long, value_name = "USER")]
+    tokens_of: Option<String>,
     /// The cluster as a whole
     #[arg(long)]
     cluster: bool,
@@ -65,10 +71,16 @@ struct ResourceArgs {
 
 impl ResourceArgs {
     fn resource(&self) -> Option<(ResourceType, String)> {
+        let owner = self.tokens_of.as_deref().map(|owner| match owner {
+            WILDCARD => WILDCARD.to_owned(),
+            owner => principal(owner),
+        });
         let named = [
             (ResourceType::Topic, &self.topic),
             (ResourceType::Group, &self.group),
             (ResourceType::TransactionalId, &self.transactional_id),
+            (ResourceType::DelegationToken, &self.token),
+            (ResourceType::User, &owner),
         ];
         let named = named.into_iter().find_map(|(kind, name)| Some((kind, name.clone()?)));
         named.or_else(|| self.cluster.then(|| (ResourceType::Cluster, CLUSTER_NAME.to_owned())))
@@ -76,7 +88,7 @@ impl ResourceArgs {
 
     fn required(&self) -> Result<(ResourceType, String), CliError> {
         self.resource().ok_or_else(|| {
-            let message = "say what it is about: --topic, --group, --transactional-id or --cluster";
+            let message = "say what it is about: --topic, --group, --transactional-id, --token, --tokens-of or --cluster";
             CliError::Usage(message.to_owned())
         })
     }

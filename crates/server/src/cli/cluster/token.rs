@@ -6,7 +6,7 @@ use logway_metadata::join_token::{Digest, JoinToken};
 use logway_metadata::record::NODE_LISTENER;
 use logway_metadata::settings::broker::{JOIN_TOKENS_SETTING, NODE_AUTHORITY_SETTING};
 use logway_model::TimestampMs;
-use logway_security::join_token::IssuedToken;
+use logway_security::join_token::IssuedJoinToken;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -108,7 +108,7 @@ async fn create(args: CreateArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let listeners = quorum.nodes.into_iter().flat_map(|node| node.listeners);
     let of_nodes = listeners.filter(|(name, _)| name == NODE_LISTENER);
     let addresses: Vec<String> = of_nodes.map(|(_, address)| address.to_string()).collect();
-    let issued = IssuedToken::new(authority, addresses.clone())
+    let issued = IssuedJoinToken::new(authority, addresses.clone())
         .map_err(|error| CliError::Other(error.into()))?;
     let kept = JoinToken {
         secret: issued.secret_digest(),
