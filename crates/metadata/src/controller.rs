@@ -25,6 +25,7 @@ mod partition_change;
 mod placement;
 mod producer_ids;
 mod register_broker;
+mod remove_broker;
 mod room_for_names;
 mod scram_credentials;
 mod streams;
@@ -55,6 +56,7 @@ pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
+pub use remove_broker::RemoveBroker;
 pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
 pub use scram_credentials::{
     AlterScramCredentials, SCRAM_ITERATIONS, ScramCredentialChange, USER_NAME_MAX_BYTES, USERS_MAX,

@@ -3,6 +3,7 @@
 mod acls;
 mod client_quotas;
 mod difference;
+mod removed_brokers;
 mod stream;
 mod topic;
 mod users;
@@ -17,6 +18,7 @@ use rpds::RedBlackTreeMapSync;
 pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use difference::TopicsDifference;
+pub use removed_brokers::{REMOVED_BROKERS_MAX, RemovedBrokers};
 pub use stream::{Intake, StreamImage};
 pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
@@ -47,6 +49,7 @@ pub struct MetadataImage {
     brokers: RedBlackTreeMapSync<BrokerId, Arc<BrokerRecord>>,
     /// The present life of each broker of a cluster.
     sessions: RedBlackTreeMapSync<BrokerId, Arc<BrokerSessionRecord>>,
+    removed_brokers: RemovedBrokers,
     /// Of everything but topics; no resource has an empty map.
     overrides: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     features: RedBlackTreeMapSync<String, i16>,
@@ -68,6 +71,7 @@ impl Default for MetadataImage {
             names_by_id: RedBlackTreeMapSync::new_sync(),
             brokers: RedBlackTreeMapSync::new_sync(),
             sessions: RedBlackTreeMapSync::new_sync(),
+            removed_brokers: RemovedBrokers::default(),
             overrides: RedBlackTreeMapSync::new_sync(),
             features: RedBlackTreeMapSync::new_sync(),
             client_quotas: ClientQuotas::default(),
@@ -97,6 +101,9 @@ impl MetadataImage {
         records.extend(self.features().map(|(name, level)| {
             MetadataRecord::Feature(FeatureRecord { name: name.to_owned(), level })
         }));
+        // In front of the brokers, because a number may have been given to another one since.
+        let removed = self.removed_brokers.iter().copied();
+        records.extend(removed.map(MetadataRecord::RemoveBroker));
         records.extend(self.brokers().map(|broker| MetadataRecord::Broker(broker.clone())));
         let session =
             |session: &BrokerSessionRecord| MetadataRecord::BrokerSession(session.clone());
@@ -205,7 +212,14 @@ impl MetadataImage {
 
     /// The epoch of the next life of a broker.
     pub fn next_broker_epoch(&self) -> BrokerEpoch {
-        BrokerEpoch(self.broker_sessions().map(|session| session.epoch.0 + 1).max().unwrap_or(0))
+        let alive = self.broker_sessions().map(|session| session.epoch);
+        let last = alive.chain(self.removed_brokers.last_epoch()).max();
+        BrokerEpoch(last.map_or(0, |last| last.0 + 1))
+    }
+
+    /// The brokers that were removed.
+    pub fn removed_brokers(&self) -> &RemovedBrokers {
+        &self.removed_brokers
     }
 
     /// What a resource overrides, or `None` where the resource has or is nothing.
@@ -282,6 +296,12 @@ impl MetadataImage {
             }
             MetadataRecord::BrokerSession(record) => {
                 self.sessions.insert_mut(record.id, Arc::new(record.clone()));
+                Ok(())
+            }
+            MetadataRecord::RemoveBroker(record) => {
+                self.brokers.remove_mut(&record.id);
+                self.sessions.remove_mut(&record.id);
+                self.removed_brokers.add(*record);
                 Ok(())
             }
             MetadataRecord::Feature(record) => {

@@ -14,6 +14,7 @@
 //! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
 mod broker_session;
+mod remove_broker;
 mod stream;
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
+pub use remove_broker::RemoveBrokerRecord;
 use serde::{Deserialize, Serialize};
 pub use stream::{
     HashKey, HashRange, NotAHashKey, Shard, ShardEnd, ShardRecord, StreamConsumer, StreamMode,
@@ -33,7 +35,8 @@ use crate::acl::Acl;
 use crate::credential::ScramCredential;
 use crate::error::excerpt;
 use crate::level::{
-    MetadataLevel, SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL,
+    MetadataLevel, REMOVALS_FEATURE, REMOVALS_LEVEL, SECURITY_FEATURE, SECURITY_LEVEL,
+    STREAMS_FEATURE, STREAMS_LEVEL,
 };
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
@@ -81,6 +84,9 @@ pub enum MetadataRecord {
     /// A broker of a cluster has started, or may lead, or no longer.
     #[serde(rename = "broker_session/0")]
     BrokerSession(BrokerSessionRecord),
+    /// A broker does not belong to the cluster any more.
+    #[serde(rename = "remove_broker/0")]
+    RemoveBroker(RemoveBrokerRecord),
     /// A topic is a stream.
     #[serde(rename = "stream/0")]
     Stream(Box<StreamRecord>),
@@ -117,7 +123,9 @@ impl MetadataRecord {
             | MetadataRecord::Stream(_)
             | MetadataRecord::Shard(_)
             | MetadataRecord::Streams(_) => MetadataLevel::ONE_NODE,
-            MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
+            MetadataRecord::BrokerSession(_) | MetadataRecord::RemoveBroker(_) => {
+                MetadataLevel::CLUSTER
+            }
             MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
     }
@@ -131,6 +139,7 @@ impl MetadataRecord {
             MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_) => {
                 Some((STREAMS_FEATURE, STREAMS_LEVEL))
             }
+            MetadataRecord::RemoveBroker(_) => Some((REMOVALS_FEATURE, REMOVALS_LEVEL)),
             _ => None,
         }
     }

@@ -8,8 +8,9 @@ use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
     ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, PartitionRecord,
-    ProducerIdsRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd, ShardRecord,
-    StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord, TopicRecord,
+    ProducerIdsRecord, RemoveBrokerRecord, RemoveTopicRecord, ScramCredentialRecord, Shard,
+    ShardEnd, ShardRecord, StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState,
+    StreamsRecord, TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
@@ -123,6 +124,14 @@ fn every_kind_has_its_form() {
                 r#""state":"shutting_down","listeners":[{"name":"PLAINTEXT","#,
                 r#""endpoint":{"host":"broker.example","port":9092}}]}}"#
             ),
+        ),
+        (
+            MetadataRecord::RemoveBroker(RemoveBrokerRecord {
+                id: BrokerId(3),
+                directory: DirectoryId(Uuid([7; 16])),
+                epoch: Some(BrokerEpoch(5)),
+            }),
+            r#"{"remove_broker/0":{"id":3,"directory":"BwcHBwcHBwcHBwcHBwcHBw","epoch":5}}"#,
         ),
         (
             with_eligible(),

@@ -7,7 +7,8 @@ use super::{
     AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError,
     CreateAcls, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
     DeleteTopics, DeletedTopic, ElectLeaders, EndShards, FinalizeMetadataLevel,
-    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard, SetBrokerState, StartBroker,
+    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, RemoveBroker, Reshard,
+    SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::image::MetadataImage;
@@ -104,6 +105,8 @@ controller_commands! {
     AllocateProducerIds;
     /// Makes a broker known.
     RegisterBroker;
+    /// Makes a broker unknown, for good.
+    RemoveBroker;
     /// Notes the log directories of replicas.
     AssignReplicasToDirs;
     /// A broker of a cluster has started.

@@ -16,7 +16,7 @@ pub(super) struct PartitionChange<'a> {
     record: PartitionRecord,
     /// What others than the leader have is lost.
     is_unclean: bool,
-    /// Nobody knows what this one has lost.
+    /// Nobody knows what this one has lost, or it is lost itself.
     distrusted: Option<BrokerId>,
 }
 
@@ -78,6 +78,13 @@ impl<'a> PartitionChange<'a> {
         if !was_clean && !TopicSettings::is_durable(&topic.overrides, image, settings) {
             self.distrusted = Some(broker);
         }
+        self.leave(broker)
+    }
+
+    /// A broker never comes back. It leaves the ISR as one that has stopped does. Nobody waits for it among those who may
+    /// lead: while others do, their leader commits nothing.
+    pub(super) fn lose(mut self, broker: BrokerId) -> PartitionChange<'a> {
+        self.distrusted = Some(broker);
         self.leave(broker)
     }
 
