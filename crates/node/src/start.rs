@@ -110,6 +110,7 @@ impl Node {
     ///
     /// With `cluster` it can be one of several nodes: it asks a cluster to be admitted, is back in the one that it belongs
     /// to, or founds one that others can join. A node that comes back waits until a majority of the cluster is there.
+    /// One that was removed meanwhile is told so, and starts nothing.
     pub async fn start(
         settings: BrokerSettings,
         cluster: Option<ClusterOptions>,
@@ -156,7 +157,10 @@ impl Node {
             tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
             tokio::spawn(keep_isrs(Arc::downgrade(&node)));
         }
-        node.wait_until_active().await;
+        tokio::select! {
+            () = node.wait_until_active() => {}
+            removed = node.quorum.removed() => return Err(removed.into()),
+        }
         node.reconciliation.assigned().await;
         node.resume_moves().await;
         node.log_cleaner.start()?;
@@ -169,9 +173,15 @@ impl Node {
     /// Waits until the node cannot go on, which may never be; returns why.
     pub async fn failed(&self) -> NodeError {
         let mut lost = self.lost_directories.subscribe();
-        let lost = lost.wait_for(Option::is_some).await;
-        let lost = lost.expect("the node, which has the sender, exists").clone();
-        lost.expect("it was waited for").into()
+        let lost = async {
+            let lost = lost.wait_for(Option::is_some).await;
+            let lost = lost.expect("the node, which has the sender, exists").clone();
+            lost.expect("it was waited for")
+        };
+        tokio::select! {
+            lost = lost => lost.into(),
+            removed = self.quorum.removed() => removed.into(),
+        }
     }
 
     /// Tells all front doors that the node stops: their connections read nothing more, and answer what they have read.
