@@ -622,6 +622,9 @@ fn a_broker_that_is_removed_leads_nothing_and_stays_a_replica() {
     assert!(next.is_some_and(|next| next != leader));
     assert_eq!((epoch, isr.len(), isr.contains(&leader)), (1, 2, false));
     assert_eq!(cluster.partition(0).replicas, before);
+    let directory = cluster.partition(0).directory_of(BrokerId(leader));
+    assert_eq!(directory, DirectoryId::UNASSIGNED, "another node of its number makes it anew");
+    assert_eq!(cluster.image.replicas_in(DirectoryId(Uuid([leader as u8; 16]))), 0);
     assert_eq!(cluster.image.broker(BrokerId(leader)), None);
     assert_eq!(cluster.image.broker_session(BrokerId(leader)), None);
     assert!(!cluster.image.is_active(BrokerId(leader)));
@@ -644,6 +647,8 @@ fn the_last_one_in_sync_leaves_its_partition_without_a_leader() {
     let last = cluster.state().0.expect("leads");
     cluster.submit(removal(last)).expect("is removed");
     assert_eq!(cluster.state(), (None, 3, vec![last]), "nobody else has all that was committed");
+    let directory = cluster.partition(0).directory_of(BrokerId(last));
+    assert_eq!(directory, DirectoryId(Uuid([last as u8; 16])), "its records are nowhere else");
     for id in [first, second] {
         cluster.set(id, cluster.epoch(id), BrokerState::Active).expect("serves");
     }

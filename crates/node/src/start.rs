@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
@@ -13,6 +14,7 @@ use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 use crate::Node;
 use crate::access::Access;
@@ -46,6 +48,9 @@ pub const METADATA_DIR: &str = "metadata";
 
 /// Admin commands that may be in work; further ones wait their turn.
 const ADMIN_COMMANDS_MAX: usize = 256;
+
+/// A start that has failed may take so long to end what it has begun.
+const LET_GO_MAX: Duration = Duration::from_secs(5);
 
 /// Why a node did not start, or did not stop cleanly.
 #[derive(Debug, Error)]
@@ -138,36 +143,58 @@ impl Node {
         if let Some(cluster) = &node.cluster {
             cluster.answer_calls(&node);
         }
-        node.catch_up().await?;
-        node.set_strays_aside();
-        node.report_absent_dirs();
-        node.report_missing_logs();
-        if node.cluster.is_some() {
-            // It may be the controller, who has to say that its own predecessor is gone.
-            tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
+        if let Err(error) = node.serve().await {
+            node.let_go().await;
+            return Err(error);
         }
-        let life = node.begin_life().await?;
-        tokio::spawn(follow_metadata(Arc::downgrade(&node)));
-        tokio::spawn(delete_streams(Arc::downgrade(&node)));
-        if !node.lives_in_cluster() {
-            node.register().await.map_err(NodeError::Register)?;
-        }
-        if node.cluster.is_some() {
-            tokio::spawn(live(Arc::downgrade(&node), life));
-            tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
-            tokio::spawn(keep_isrs(Arc::downgrade(&node)));
-        }
-        tokio::select! {
-            () = node.wait_until_active() => {}
-            removed = node.quorum.removed() => return Err(removed.into()),
-        }
-        node.reconciliation.assigned().await;
-        node.resume_moves().await;
-        node.log_cleaner.start()?;
         node.metrics.register(registry);
         registry.register_collector(Box::new(NodeState::new(&node)));
         tokio::spawn(failures.run(Arc::downgrade(&node)));
         Ok(node)
+    }
+
+    /// Takes the node's place in its cluster, and serves what it holds.
+    async fn serve(self: &Arc<Self>) -> Result<(), NodeError> {
+        self.catch_up().await?;
+        self.set_strays_aside();
+        self.report_absent_dirs();
+        self.report_missing_logs();
+        if self.cluster.is_some() {
+            // It may be the controller, who has to say that its own predecessor is gone.
+            tokio::spawn(look_after_brokers(Arc::downgrade(self)));
+        }
+        let life = self.begin_life().await?;
+        tokio::spawn(follow_metadata(Arc::downgrade(self)));
+        tokio::spawn(delete_streams(Arc::downgrade(self)));
+        if !self.lives_in_cluster() {
+            self.register().await.map_err(NodeError::Register)?;
+        }
+        if self.cluster.is_some() {
+            tokio::spawn(live(Arc::downgrade(self), life));
+            tokio::spawn(fetch_from_leaders(Arc::downgrade(self)));
+            tokio::spawn(keep_isrs(Arc::downgrade(self)));
+        }
+        tokio::select! {
+            () = self.wait_until_active() => {}
+            removed = self.quorum.removed() => return Err(removed.into()),
+        }
+        self.reconciliation.assigned().await;
+        self.resume_moves().await;
+        self.log_cleaner.start()?;
+        Ok(())
+    }
+
+    /// Ends what a start has begun that has failed: the address is free again, and so is the metadata.
+    async fn let_go(&self) {
+        let ending = async {
+            if let Some(cluster) = &self.cluster {
+                cluster.stop().await;
+            }
+            // It may be why the start has failed.
+            _ = self.quorum.shutdown().await;
+        };
+        // A disk that does not answer is not waited for.
+        _ = timeout(LET_GO_MAX, ending).await;
     }
 
     /// Waits until the node cannot go on, which may never be; returns why.

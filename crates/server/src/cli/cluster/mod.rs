@@ -2,6 +2,7 @@
 
 mod health;
 mod info;
+mod remove;
 mod safe_to_stop;
 mod state;
 mod status;
@@ -18,6 +19,7 @@ pub(super) enum ClusterCommand {
     Info(info::InfoArgs),
     Status(status::StatusArgs),
     Health(health::HealthArgs),
+    Remove(remove::RemoveArgs),
 }
 
 /// What the commands print as JSON.
@@ -26,6 +28,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<info::Info>("cluster info"),
         Shape::document::<status::Status>("cluster status"),
         Shape::document::<health::Health>("cluster health"),
+        Shape::document::<remove::Removal>("cluster remove"),
     ]
 }
 
@@ -35,5 +38,6 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Info(args) => info::run(args, global).await,
         ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
+        ClusterCommand::Remove(args) => remove::run(args, global).await,
     }
 }
