@@ -91,10 +91,10 @@ fn who_is_removed_while_it_runs_is_told_so_whether_it_votes_or_not() {
     in_virtual_time(async {
         let nodes = grown(2, 4, 3).await;
         let leader = nodes.led().await;
-        let learner = nodes.running().map(|(number, _)| number);
-        let learner = learner
-            .filter(|number| !voters(&nodes, leader).contains(&id(&nodes, *number).0))
-            .next()
+        let voting = voters(&nodes, leader);
+        let mut running = nodes.running().map(|(number, _)| number);
+        let learner = running
+            .find(|number| !voting.contains(&id(&nodes, *number).0))
             .expect("one does not vote");
         let voter = follower(&nodes, &[learner]).await;
         for number in [learner, voter] {

@@ -97,7 +97,7 @@ enum Command {
     /// Create, list, delete and check ACLs: who may do what
     #[command(subcommand)]
     Acl(acl::AclCommand),
-    /// Look at the cluster as a whole
+    /// Look at the cluster as a whole, and take nodes out of it
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
     /// Look into a data directory without a broker, and repair it

@@ -104,15 +104,11 @@ impl Removal {
             return Err(unknown.with_hint("see the nodes with 'logway cluster status'"));
         }
         let LeftBehind { offline, under_min_isr, under_replicated } = stops.left_behind(node);
-        let refused_because = match &offline[..] {
-            _ if stops.loses_quorum(node) => {
-                Some("the quorum would lack a majority of the voters that are left".to_owned())
-            }
-            [first, ..] if !is_forced => Some(format!(
-                "{first} would be offline, because no other replica has all its records"
-            )),
-            _ => None,
+        let would_be_offline = || {
+            let first = offline.first().filter(|_| !is_forced)?;
+            Some(format!("{first} would be offline, because no other replica has all its records"))
         };
+        let refused_because = stops.without_quorum(node).or_else(would_be_offline);
         Ok(Removal {
             node,
             removed: false,
@@ -182,9 +178,13 @@ REMOVED           no
         let mut state = state(&[]);
         state.silent.insert(BrokerId(3));
         let refused = plan(&state, 2, true).expect("is a node").refused_because;
-        let expected = "the quorum would lack a majority of the voters that are left";
+        let expected =
+            "of the 2 voters that would be left, the quorum needs 2 alive and would have 1";
         assert_eq!(refused.as_deref(), Some(expected));
         assert_eq!(plan(&state, 3, false).expect("is a node").refused_because, None);
         plan(&state, 4, false).expect_err("is no node");
+        state.quorum.as_mut().expect("it has one").voters.truncate(1);
+        let refused = plan(&state, 1, true).expect("is a node").refused_because;
+        assert_eq!(refused.as_deref(), Some("it is the only voter"));
     }
 }

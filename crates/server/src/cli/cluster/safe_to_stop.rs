@@ -97,11 +97,18 @@ impl Stops {
         left
     }
 
-    /// Whether the quorum would lack a majority of the voters that are left, if a node were gone for good.
-    pub(super) fn loses_quorum(&self, node: BrokerId) -> bool {
+    /// Why the quorum could not go on, if a node were gone for good; `None` if it can.
+    pub(super) fn without_quorum(&self, node: BrokerId) -> Option<String> {
         let left: Vec<&BrokerId> = self.voters.iter().filter(|voter| **voter != node).collect();
         let alive = left.iter().filter(|voter| self.alive.contains(voter)).count();
-        self.voters.contains(&node) && alive < majority(left.len())
+        let (needed, is_voter) = (majority(left.len()), self.voters.contains(&node));
+        match left.len() {
+            0 if is_voter => Some("it is the only voter".to_owned()),
+            left if is_voter && alive < needed => Some(format!(
+                "of the {left} voters that would be left, the quorum needs {needed} alive and would have {alive}"
+            )),
+            _ => None,
+        }
     }
 
     /// Why a node should not be stopped now; `None` if it can.
@@ -252,7 +259,7 @@ mod tests {
             let topic = TopicName::new("t").expect("a name");
             let stops = Stops::of(state, &BTreeMap::from([(topic, 2)]));
             let left = stops.left_behind(BrokerId(3));
-            let quorum = stops.loses_quorum(BrokerId(3));
+            let quorum = stops.without_quorum(BrokerId(3)).is_some();
             (
                 names(&left.offline),
                 names(&left.under_min_isr),
