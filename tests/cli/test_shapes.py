@@ -17,6 +17,7 @@ DESCRIBE_QUORUM = 55
 # What a broker that is well, and of one node, does not print.
 NEVER_SEEN = {
     "cluster health": {".leaderless_partitions[].", ".under_replicated_partitions[]."},
+    "cluster remove": {".under_min_isr_partitions[].", ".under_replicated_partitions[]."},
     "group describe": {".[].members[]."},
     "group describe --watch": {".[].members[]."},
     "log verify": {".[].problems[]."},
@@ -91,9 +92,11 @@ class Shapes(unittest.TestCase):
         self.printed("config", "delete", "topic", self.topic, "retention.ms", "flush.ms", "no.such.setting")
         self.printed("cluster", "health")
         self.printed("cluster", "info")
+        # The only node: it shows what would be, and refuses.
+        self.printed("cluster", "remove", "1", codes=[1])
         self.assert_all_seen(*(f"config {verb}" for verb in ["list", "describe", "set", "delete"]), "cluster health")
         if DESCRIBE_QUORUM in served_apis():
-            self.assert_all_seen("cluster info")
+            self.assert_all_seen("cluster info", "cluster remove")
 
     def test_users_and_acls(self):
         user = "cli-shapes"

@@ -97,6 +97,34 @@ class Nodes(unittest.TestCase):
         self.founder.logway("config", "set", "broker", "default", over)
         self.assertIn("join token has expired", self.refusal(SecureNode("secure-expired", token)))
 
+    def test_who_was_removed_stays_out(self):
+        nodes = self.three()
+        removed = nodes[2]
+        port = int(removed.bootstrap.rsplit(":", 1)[1])
+        number = next(node["id"] for node in self.status()["nodes"] if node["port"] == port)
+        removed.kill()
+        self.founder.logway("cluster", "remove", str(number), "--yes")
+        self.assertEqual(len(self.status()["nodes"]), 2)
+        # With all that it had: its key, the authority's, and a token that was made since.
+        for token in (removed.token, self.founder.new_token()):
+            removed.token = token
+            removed.begin()
+            self.addCleanup(removed.kill)
+            deadline = time.monotonic() + TIMEOUT_S
+            while "it was removed" not in removed.log_since_start() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertIn("it was removed", removed.log_since_start())
+            removed.kill()
+        # And with another key, as a new node.
+        for file in ("ca.crt", "node.key", "node.pem", "nodes"):
+            (removed.files / file).unlink()
+        removed.token = self.founder.new_token()
+        self.assertIn("was removed from the cluster", self.refusal(removed))
+        self.assertEqual(len(self.status()["nodes"]), 2)
+
+    def status(self) -> dict:
+        return json.loads(self.founder.logway("cluster", "status", "--format", "json"))
+
     def test_another_authority_is_not_believed(self):
         other = self.stack.enter_context(SecureNode("secure-other"))
         token = other.new_token()
@@ -124,7 +152,7 @@ class Nodes(unittest.TestCase):
         while "looking for the cluster" not in plain.log_since_start() and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertIn("looking for the cluster to join", plain.log_since_start())
-        self.assertEqual(len(json.loads(self.founder.logway("cluster", "status", "--format", "json"))["nodes"]), 1)
+        self.assertEqual(len(self.status()["nodes"]), 1)
 
     def test_what_was_secure_does_not_listen_in_the_clear(self):
         self.founder.stop()

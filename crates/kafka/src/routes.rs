@@ -126,10 +126,13 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);
     DescribeProducersRequest => answered_by!(describe_producers);
+    UnregisterBrokerRequest => answered_by!(unregister_broker);
     GetTelemetrySubscriptionsRequest => answered_by!(get_telemetry_subscriptions);
     PushTelemetryRequest => answered_by!(push_telemetry);
     ListConfigResourcesRequest => answered_by!(list_config_resources);
     DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
+    AddRaftVoterRequest => answered_by!(raft_voters::add);
+    RemoveRaftVoterRequest => answered_by!(raft_voters::remove);
 };
 
 /// Decodes a frame for its handler.

@@ -27,6 +27,7 @@ mod partition_change;
 mod placement;
 mod producer_ids;
 mod register_broker;
+mod remove_broker;
 mod room_for_names;
 mod scram_credentials;
 mod streams;
@@ -63,6 +64,7 @@ use logway_model::{ErrorCode, TopicName};
 pub use node_keys::{AdmitNodeKey, FoundNodeKeys, NODE_KEYS_MAX, join_tokens};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
+pub use remove_broker::RemoveBroker;
 pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
 pub use scram_credentials::{
     AlterScramCredentials, SCRAM_ITERATIONS, ScramCredentialChange, USER_NAME_MAX_BYTES, USERS_MAX,

@@ -4,6 +4,7 @@ mod acls;
 mod client_quotas;
 mod delegation_tokens;
 mod difference;
+mod removed_brokers;
 mod stream;
 mod topic;
 mod users;
@@ -19,6 +20,7 @@ pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use delegation_tokens::DelegationTokens;
 pub use difference::TopicsDifference;
+pub use removed_brokers::{REMOVED_BROKERS_MAX, RemovedBrokers};
 pub use stream::{Intake, StreamImage};
 pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
@@ -50,6 +52,7 @@ pub struct MetadataImage {
     brokers: RedBlackTreeMapSync<BrokerId, Arc<BrokerRecord>>,
     /// The present life of each broker of a cluster.
     sessions: RedBlackTreeMapSync<BrokerId, Arc<BrokerSessionRecord>>,
+    removed_brokers: RemovedBrokers,
     /// Of everything but topics; no resource has an empty map.
     overrides: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     features: RedBlackTreeMapSync<String, i16>,
@@ -74,6 +77,7 @@ impl Default for MetadataImage {
             names_by_id: RedBlackTreeMapSync::new_sync(),
             brokers: RedBlackTreeMapSync::new_sync(),
             sessions: RedBlackTreeMapSync::new_sync(),
+            removed_brokers: RemovedBrokers::default(),
             overrides: RedBlackTreeMapSync::new_sync(),
             features: RedBlackTreeMapSync::new_sync(),
             client_quotas: ClientQuotas::default(),
@@ -105,6 +109,9 @@ impl MetadataImage {
         records.extend(self.features().map(|(name, level)| {
             MetadataRecord::Feature(FeatureRecord { name: name.to_owned(), level })
         }));
+        // In front of the brokers, because a number may have been given to another one since.
+        let removed = self.removed_brokers.iter().copied();
+        records.extend(removed.map(MetadataRecord::RemoveBroker));
         records.extend(self.brokers().map(|broker| MetadataRecord::Broker(broker.clone())));
         let session =
             |session: &BrokerSessionRecord| MetadataRecord::BrokerSession(session.clone());
@@ -121,9 +128,10 @@ impl MetadataImage {
         self.acls.push_records(&mut records);
         self.delegation_tokens.push_records(&mut records);
         records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
-        records.extend(self.node_keys().map(|(directory, key)| {
-            MetadataRecord::NodeKey(NodeKeyRecord { directory, key: Some(key) })
-        }));
+        records.extend(
+            self.node_keys()
+                .map(|(directory, key)| MetadataRecord::NodeKey(NodeKeyRecord { directory, key })),
+        );
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
@@ -227,7 +235,14 @@ impl MetadataImage {
 
     /// The epoch of the next life of a broker.
     pub fn next_broker_epoch(&self) -> BrokerEpoch {
-        BrokerEpoch(self.broker_sessions().map(|session| session.epoch.0 + 1).max().unwrap_or(0))
+        let alive = self.broker_sessions().map(|session| session.epoch);
+        let last = alive.chain(self.removed_brokers.last_epoch()).max();
+        BrokerEpoch(last.map_or(0, |last| last.0 + 1))
+    }
+
+    /// The brokers that were removed.
+    pub fn removed_brokers(&self) -> &RemovedBrokers {
+        &self.removed_brokers
     }
 
     /// What a resource overrides, or `None` where the resource has or is nothing.
@@ -311,6 +326,13 @@ impl MetadataImage {
                 self.sessions.insert_mut(record.id, Arc::new(record.clone()));
                 Ok(())
             }
+            MetadataRecord::RemoveBroker(record) => {
+                self.brokers.remove_mut(&record.id);
+                self.sessions.remove_mut(&record.id);
+                self.node_keys.remove_mut(&record.directory);
+                self.removed_brokers.add(*record);
+                Ok(())
+            }
             MetadataRecord::Feature(record) => {
                 self.set_feature(record);
                 Ok(())
@@ -342,10 +364,7 @@ impl MetadataImage {
                 Ok(())
             }
             MetadataRecord::NodeKey(NodeKeyRecord { directory, key }) => {
-                match key {
-                    Some(key) => self.node_keys.insert_mut(*directory, *key),
-                    None => drop(self.node_keys.remove_mut(directory)),
-                }
+                self.node_keys.insert_mut(*directory, *key);
                 Ok(())
             }
         }

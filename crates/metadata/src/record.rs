@@ -14,6 +14,7 @@
 //! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
 mod broker_session;
+mod remove_broker;
 mod stream;
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
+pub use remove_broker::RemoveBrokerRecord;
 use serde::{Deserialize, Serialize};
 pub use stream::{
     HashKey, HashRange, NotAHashKey, Shard, ShardEnd, ShardRecord, StreamConsumer, StreamMode,
@@ -35,8 +37,8 @@ use crate::delegation_token::DelegationToken;
 use crate::error::excerpt;
 use crate::join_token::Digest;
 use crate::level::{
-    MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, SECURITY_FEATURE, SECURITY_LEVEL,
-    STREAMS_FEATURE, STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
+    MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, REMOVALS_FEATURE, REMOVALS_LEVEL,
+    SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
 };
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
@@ -90,6 +92,9 @@ pub enum MetadataRecord {
     /// A broker of a cluster has started, or may lead, or no longer.
     #[serde(rename = "broker_session/0")]
     BrokerSession(BrokerSessionRecord),
+    /// A broker does not belong to the cluster any more.
+    #[serde(rename = "remove_broker/0")]
+    RemoveBroker(RemoveBrokerRecord),
     /// A topic is a stream.
     #[serde(rename = "stream/0")]
     Stream(Box<StreamRecord>),
@@ -99,7 +104,7 @@ pub enum MetadataRecord {
     /// What all streams share.
     #[serde(rename = "streams/0")]
     Streams(StreamsRecord),
-    /// A node is known by a key, or no longer.
+    /// A node is known by a key, until its broker is removed.
     #[serde(rename = "node_key/0")]
     NodeKey(NodeKeyRecord),
 }
@@ -132,7 +137,9 @@ impl MetadataRecord {
             | MetadataRecord::Shard(_)
             | MetadataRecord::Streams(_)
             | MetadataRecord::NodeKey(_) => MetadataLevel::ONE_NODE,
-            MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
+            MetadataRecord::BrokerSession(_) | MetadataRecord::RemoveBroker(_) => {
+                MetadataLevel::CLUSTER
+            }
             MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
     }
@@ -150,6 +157,7 @@ impl MetadataRecord {
                 Some((STREAMS_FEATURE, STREAMS_LEVEL))
             }
             MetadataRecord::NodeKey(_) => Some((NODE_KEYS_FEATURE, NODE_KEYS_LEVEL)),
+            MetadataRecord::RemoveBroker(_) => Some((REMOVALS_FEATURE, REMOVALS_LEVEL)),
             _ => None,
         }
     }
@@ -328,8 +336,8 @@ pub struct AclRecord {
 pub struct NodeKeyRecord {
     /// The directory that has the node's place in the quorum.
     pub directory: DirectoryId,
-    /// Of its public key, or `None` when it belongs to the cluster no longer.
-    pub key: Option<Digest>,
+    /// Of its public key.
+    pub key: Digest,
 }
 
 /// A delegation token is gone: it has expired, or somebody ended it (KIP-48).

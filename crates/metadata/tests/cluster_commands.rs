@@ -3,7 +3,7 @@
 use logway_metadata::controller::{
     AlterPartition, AlteredPartition, BrokerLiveness, Command, ConfigOperation, CreateTopics,
     ElectLeaders, Election, FinalizeMetadataLevel, IncrementalAlterConfigs, IsrChange, NewTopic,
-    OperationKind, RegisterBroker, ResourceOperations, SetBrokerState, StartBroker,
+    OperationKind, RegisterBroker, RemoveBroker, ResourceOperations, SetBrokerState, StartBroker,
 };
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::settings::BrokerSettings;
@@ -605,4 +605,115 @@ fn a_leader_whose_disk_hangs_gives_up_to_another_in_sync() {
     cluster.fence(third);
     let nobody = cluster.alter(next, &[third], |_| ());
     assert!(nobody.is_err(), "it is fenced, and could not lead");
+}
+
+/// The quorum's directory of a broker is its first log directory.
+fn removal(id: i32) -> RemoveBroker {
+    RemoveBroker { id: BrokerId(id), directory: Some(DirectoryId(Uuid([id as u8; 16]))) }
+}
+
+#[test]
+fn a_broker_that_is_removed_leads_nothing_and_stays_a_replica() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    let before = cluster.partition(0).replicas;
+    cluster.submit(removal(leader)).expect("is removed");
+    let (next, epoch, isr) = cluster.state();
+    assert!(next.is_some_and(|next| next != leader));
+    assert_eq!((epoch, isr.len(), isr.contains(&leader)), (1, 2, false));
+    assert_eq!(cluster.partition(0).replicas, before);
+    let directory = cluster.partition(0).directory_of(BrokerId(leader));
+    assert_eq!(directory, DirectoryId::UNASSIGNED, "another node of its number makes it anew");
+    assert_eq!(cluster.image.replicas_in(DirectoryId(Uuid([leader as u8; 16]))), 0);
+    assert_eq!(cluster.image.broker(BrokerId(leader)), None);
+    assert_eq!(cluster.image.broker_session(BrokerId(leader)), None);
+    assert!(!cluster.image.is_active(BrokerId(leader)));
+    assert!(cluster.image.has_feature("removals"), "older nodes do not know such records");
+    let removed =
+        cluster.image.removed_brokers().by_directory(DirectoryId(Uuid([leader as u8; 16])));
+    assert_eq!(removed.map(|it| it.id), Some(BrokerId(leader)));
+    cluster.submit(removal(leader)).expect("is so already");
+    assert_eq!(cluster.image.removed_brokers().iter().len(), 1);
+}
+
+#[test]
+fn the_last_one_in_sync_leaves_its_partition_without_a_leader() {
+    let mut cluster = three();
+    let [first, second] = [0, 1].map(|_| {
+        let leader = cluster.state().0.expect("leads");
+        cluster.fence(leader);
+        leader
+    });
+    let last = cluster.state().0.expect("leads");
+    cluster.submit(removal(last)).expect("is removed");
+    assert_eq!(cluster.state(), (None, 3, vec![last]), "nobody else has all that was committed");
+    let directory = cluster.partition(0).directory_of(BrokerId(last));
+    assert_eq!(directory, DirectoryId(Uuid([last as u8; 16])), "its records are nowhere else");
+    for id in [first, second] {
+        cluster.set(id, cluster.epoch(id), BrokerState::Active).expect("serves");
+    }
+    assert_eq!(cluster.state().0, None);
+    // A new node under its number has nothing of it.
+    let command = StartBroker {
+        id: BrokerId(last),
+        incarnation: Uuid([9; 16]),
+        endpoint: None,
+        listeners: Vec::new(),
+        rack: None,
+        log_dirs: vec![DirectoryId(Uuid([99; 16]))],
+        serves_already: false,
+        was_clean: true,
+    };
+    let epoch = cluster.submit(command).expect("is another broker");
+    cluster.set(last, epoch, BrokerState::Active).expect("serves");
+    assert_eq!(cluster.state().0, None);
+    let election = Election::Unclean;
+    let elected = ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
+    cluster.submit(elected).expect("is judged").remove(0).expect("the operator wants it so");
+    assert!(cluster.state().0.is_some());
+}
+
+#[test]
+fn nobody_waits_for_a_removed_broker_that_might_have_led() {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let [_, second, last] = all_fenced(&mut cluster);
+    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("serves");
+    assert_eq!((cluster.state().0, cluster.eligible()), (Some(last), vec![second]));
+    cluster.submit(removal(second)).expect("is removed");
+    assert_eq!((cluster.state().0, cluster.eligible()), (Some(last), vec![]));
+}
+
+#[test]
+fn a_removed_broker_does_not_come_back_and_its_epochs_are_over() {
+    let mut cluster = three();
+    let newest = (1..=3).max_by_key(|id| cluster.epoch(*id)).expect("there are three");
+    let epoch = cluster.epoch(newest);
+    cluster.submit(removal(newest)).expect("is removed");
+    let refusal = cluster.start(newest, None, 7).expect_err("was removed");
+    assert_eq!(refusal.code, ErrorCode::BrokerIdNotRegistered);
+    assert!(refusal.message.contains("was removed"), "{}", refusal.message);
+    let other = RegisterBroker {
+        id: BrokerId(newest),
+        endpoint: None,
+        rack: None,
+        log_dirs: vec![DirectoryId(Uuid([newest as u8; 16]))],
+    };
+    cluster.submit(other).expect_err("was removed, whatever it calls its start");
+    let refusal = cluster.set(newest, epoch, BrokerState::Active).expect_err("is unknown");
+    assert_eq!(refusal.code, ErrorCode::BrokerIdNotRegistered);
+    assert!(cluster.start(4, None, 1).expect("starts") > epoch);
+}
+
+#[test]
+fn who_never_was_a_broker_cannot_be_removed() {
+    let mut cluster = three();
+    let unknown = RemoveBroker { id: BrokerId(9), directory: None };
+    let refusal = cluster.submit(unknown).expect_err("is unknown");
+    assert_eq!(refusal.code, ErrorCode::BrokerIdNotRegistered);
+    // One that was admitted to the quorum and has not started yet.
+    cluster.submit(removal(9)).expect("is removed");
+    cluster.start(9, None, 1).expect_err("was removed before its first start");
+    // One that the quorum does not know any more.
+    cluster.submit(RemoveBroker { id: BrokerId(3), directory: None }).expect("is removed");
+    cluster.start(3, None, 7).expect_err("was removed");
 }

@@ -3,13 +3,14 @@
 use logway_metadata::MetadataImage;
 use logway_metadata::controller::{
     AdmitNodeKey, AlterConfigs, Command, ConfigOperation, ControllerError, FoundNodeKeys,
-    IncrementalAlterConfigs, OperationKind, ResourceConfigs, ResourceOperations, join_tokens,
+    IncrementalAlterConfigs, OperationKind, RemoveBroker, ResourceConfigs, ResourceOperations,
+    join_tokens,
 };
 use logway_metadata::join_token::{Digest, JoinToken};
-use logway_metadata::record::{ConfigResource, MetadataRecord, NodeKeyRecord};
+use logway_metadata::record::ConfigResource;
 use logway_metadata::settings::BrokerSettings;
 use logway_metadata::settings::broker::{JOIN_TOKENS_SETTING, NODE_AUTHORITY_SETTING};
-use logway_model::{DirectoryId, ErrorCode, Uuid};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, Uuid};
 
 const FIRST: DirectoryId = DirectoryId(Uuid([1; 16]));
 const SECOND: DirectoryId = DirectoryId(Uuid([2; 16]));
@@ -120,7 +121,10 @@ fn a_revoked_token_admits_nobody_and_a_removed_node_is_not_known() {
     change(&mut image, OperationKind::Append, token(5, NOW_MS + 1, 2));
     change(&mut image, OperationKind::Subtract, token(5, NOW_MS + 1, 2));
     assert_eq!(admit(&mut image, 5, SECOND), Err(ErrorCode::ClusterAuthorizationFailed));
-    let removed = NodeKeyRecord { directory: FIRST, key: None };
-    let image = image.apply(&[MetadataRecord::NodeKey(removed)]).expect("fits");
-    assert_eq!(image.node_key(FIRST), None);
+    change(&mut image, OperationKind::Append, token(6, NOW_MS + 1, 9));
+    assert_eq!(admit(&mut image, 6, SECOND), Ok(()));
+    let removal = RemoveBroker { id: BrokerId(2), directory: Some(SECOND) };
+    submit(&mut image, removal).expect("is known by its directory");
+    assert_eq!(image.node_keys().collect::<Vec<_>>(), [(FIRST, KEY)]);
+    assert_eq!(admit(&mut image, 6, SECOND), Err(ErrorCode::BrokerIdNotRegistered));
 }

@@ -10,9 +10,9 @@ use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
     ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, NodeKeyRecord,
-    PartitionRecord, ProducerIdsRecord, RemoveDelegationTokenRecord, RemoveTopicRecord,
-    ScramCredentialRecord, Shard, ShardEnd, ShardRecord, StreamConsumer, StreamMode, StreamPhase,
-    StreamRecord, StreamState, StreamsRecord, TopicRecord,
+    PartitionRecord, ProducerIdsRecord, RemoveBrokerRecord, RemoveDelegationTokenRecord,
+    RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd, ShardRecord, StreamConsumer,
+    StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord, TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
@@ -113,7 +113,7 @@ fn every_kind_has_its_form() {
         (
             MetadataRecord::NodeKey(NodeKeyRecord {
                 directory: DirectoryId(Uuid([7; 16])),
-                key: Some(Digest([8; 32])),
+                key: Digest([8; 32]),
             }),
             concat!(
                 r#"{"node_key/0":{"directory":"BwcHBwcHBwcHBwcHBwcHBw","#,
@@ -137,6 +137,14 @@ fn every_kind_has_its_form() {
                 r#""state":"shutting_down","listeners":[{"name":"PLAINTEXT","#,
                 r#""endpoint":{"host":"broker.example","port":9092}}]}}"#
             ),
+        ),
+        (
+            MetadataRecord::RemoveBroker(RemoveBrokerRecord {
+                id: BrokerId(3),
+                directory: DirectoryId(Uuid([7; 16])),
+                epoch: Some(BrokerEpoch(5)),
+            }),
+            r#"{"remove_broker/0":{"id":3,"directory":"BwcHBwcHBwcHBwcHBwcHBw","epoch":5}}"#,
         ),
         (
             with_eligible(),

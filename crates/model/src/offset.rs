@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// An end offset (log end, high watermark, flushed offset) is exclusive: it is the offset that
 /// the next record has or would have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Offset(pub i64);
 
 impl Offset {

@@ -6,7 +6,7 @@ use logway_log::LogError;
 use logway_log::producer_state::Refusal;
 use logway_metadata::controller::ControllerError;
 use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
-use logway_quorum::QuorumError;
+use logway_quorum::{AdmissionRefusal, QuorumError};
 use logway_record::{InvalidBatch, RecordError, RefusedRecords};
 
 use crate::replica::EpochEnded;
@@ -178,8 +178,10 @@ impl From<QuorumError> for Failure {
     fn from(error: QuorumError) -> Failure {
         match error {
             QuorumError::Refused(refusal) => refusal.into(),
+            QuorumError::Admission(refusal) => refusal.into(),
             // Nothing was committed: clients look for the controller, and ask again.
             QuorumError::NotLeader
+            | QuorumError::Removed { .. }
             | QuorumError::NoMajority
             | QuorumError::Overtaken
             | QuorumError::Unreachable { .. } => {
@@ -191,6 +193,28 @@ impl From<QuorumError> for Failure {
             // The commit may still happen; the client may ask again.
             error => Failure::new(ErrorCode::KafkaStorageError, error.to_string()),
         }
+    }
+}
+
+impl From<AdmissionRefusal> for Failure {
+    /// As KRaft's, where it has such a refusal (KIP-853). What it does in part, and then cannot go on, is refused here.
+    fn from(refusal: AdmissionRefusal) -> Failure {
+        let code = match &refusal {
+            AdmissionRefusal::Unknown { .. } => ErrorCode::BrokerIdNotRegistered,
+            AdmissionRefusal::IsVoter { .. } => ErrorCode::DuplicateVoter,
+            AdmissionRefusal::NoVoter { .. } => ErrorCode::VoterNotFound,
+            // It may catch up.
+            AdmissionRefusal::NotReady { .. } => ErrorCode::RequestTimedOut,
+            AdmissionRefusal::NumberTaken { .. }
+            | AdmissionRefusal::OtherNumber { .. }
+            | AdmissionRefusal::Nameless
+            | AdmissionRefusal::NoNumber { .. }
+            | AdmissionRefusal::Removed { .. }
+            | AdmissionRefusal::OtherDirectory { .. }
+            | AdmissionRefusal::LastVoter { .. }
+            | AdmissionRefusal::NoMajorityLeft { .. } => ErrorCode::InvalidRequest,
+        };
+        Failure::new(code, refusal.to_string())
     }
 }
 

@@ -11,7 +11,7 @@ use logway_metadata::settings::BrokerSettings;
 use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode};
-use logway_quorum::MetadataQuorum;
+use logway_quorum::{MembersChange, MetadataQuorum};
 use logway_security::delegation_token::TokenKey;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -150,12 +150,43 @@ impl Node {
     ) -> Result<C::Reply, Failure> {
         let node = Arc::clone(self);
         let work = async move {
-            let slot = Arc::clone(&node.admin_slots).acquire_owned().await;
+            let committed = node.quorum.submit(command).await?;
+            node.reconciliation.reached(committed.index).await?;
+            Ok(committed.reply)
+        };
+        self.administer(work, time_max, held).await
+    }
+
+    /// Admits or removes a member of the cluster, or gives or takes a vote. When this returns, this node knows of it.
+    ///
+    /// Bounded and held as by [`Node::submit`].
+    pub async fn change_members(
+        self: &Arc<Self>,
+        change: MembersChange,
+        time_max: Option<Duration>,
+        held: Held,
+    ) -> Result<(), Failure> {
+        let node = Arc::clone(self);
+        let work = async move {
+            node.quorum.change_members(change).await?;
+            Ok(())
+        };
+        self.administer(work, time_max, held).await
+    }
+
+    /// Does the work of an admin request when it is its turn, to its end.
+    async fn administer<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+        time_max: Option<Duration>,
+        held: Held,
+    ) -> Result<T, Failure> {
+        let slots = Arc::clone(&self.admin_slots);
+        let work = async move {
+            let slot = slots.acquire_owned().await;
             to_its_end(async move {
                 let _held = (slot, held);
-                let committed = node.quorum.submit(command).await?;
-                node.reconciliation.reached(committed.index).await?;
-                Ok(committed.reply)
+                work.await
             })
             .await
         };

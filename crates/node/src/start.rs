@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
@@ -14,6 +15,7 @@ use logway_security::delegation_token::TokenKey;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 use crate::Node;
 use crate::access::Access;
@@ -49,6 +51,9 @@ pub const METADATA_DIR: &str = "metadata";
 
 /// Admin commands that may be in work; further ones wait their turn.
 const ADMIN_COMMANDS_MAX: usize = 256;
+
+/// A start that has failed may take so long to end what it has begun.
+const LET_GO_MAX: Duration = Duration::from_secs(5);
 
 /// Why a node did not start, or did not stop cleanly.
 #[derive(Debug, Error)]
@@ -122,6 +127,7 @@ impl Node {
     ///
     /// With `cluster` it can be one of several nodes: it asks a cluster to be admitted, is back in the one that it belongs
     /// to, or founds one that others can join. A node that comes back waits until a majority of the cluster is there.
+    /// One that was removed meanwhile is told so, and starts nothing.
     pub async fn start(
         settings: BrokerSettings,
         cluster: Option<ClusterOptions>,
@@ -149,42 +155,73 @@ impl Node {
         if let Some(cluster) = &node.cluster {
             cluster.answer_calls(&node);
         }
-        node.catch_up().await?;
-        node.set_strays_aside();
-        node.report_absent_dirs();
-        node.report_missing_logs();
-        if node.cluster.is_some() {
-            // It may be the controller, who has to say that its own predecessor is gone.
-            tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
+        if let Err(error) = node.serve().await {
+            node.let_go().await;
+            return Err(error);
         }
-        let life = node.begin_life().await?;
-        tokio::spawn(follow_metadata(Arc::downgrade(&node)));
-        tokio::spawn(delete_streams(Arc::downgrade(&node)));
-        tokio::spawn(look_after_tokens(Arc::downgrade(&node)));
-        if !node.lives_in_cluster() {
-            node.register().await.map_err(NodeError::Register)?;
-        }
-        if node.cluster.is_some() {
-            tokio::spawn(live(Arc::downgrade(&node), life));
-            tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
-            tokio::spawn(keep_isrs(Arc::downgrade(&node)));
-        }
-        node.wait_until_active().await;
-        node.reconciliation.assigned().await;
-        node.resume_moves().await;
-        node.log_cleaner.start()?;
         node.metrics.register(registry);
         registry.register_collector(Box::new(NodeState::new(&node)));
         tokio::spawn(failures.run(Arc::downgrade(&node)));
         Ok(node)
     }
 
+    /// Takes the node's place in its cluster, and serves what it holds.
+    async fn serve(self: &Arc<Self>) -> Result<(), NodeError> {
+        self.catch_up().await?;
+        self.set_strays_aside();
+        self.report_absent_dirs();
+        self.report_missing_logs();
+        if self.cluster.is_some() {
+            // It may be the controller, who has to say that its own predecessor is gone.
+            tokio::spawn(look_after_brokers(Arc::downgrade(self)));
+        }
+        let life = self.begin_life().await?;
+        tokio::spawn(follow_metadata(Arc::downgrade(self)));
+        tokio::spawn(delete_streams(Arc::downgrade(self)));
+        tokio::spawn(look_after_tokens(Arc::downgrade(self)));
+        if !self.lives_in_cluster() {
+            self.register().await.map_err(NodeError::Register)?;
+        }
+        if self.cluster.is_some() {
+            tokio::spawn(live(Arc::downgrade(self), life));
+            tokio::spawn(fetch_from_leaders(Arc::downgrade(self)));
+            tokio::spawn(keep_isrs(Arc::downgrade(self)));
+        }
+        tokio::select! {
+            () = self.wait_until_active() => {}
+            removed = self.quorum.removed() => return Err(removed.into()),
+        }
+        self.reconciliation.assigned().await;
+        self.resume_moves().await;
+        self.log_cleaner.start()?;
+        Ok(())
+    }
+
+    /// Ends what a start has begun that has failed: the address is free again, and so is the metadata.
+    async fn let_go(&self) {
+        let ending = async {
+            if let Some(cluster) = &self.cluster {
+                cluster.stop().await;
+            }
+            // It may be why the start has failed.
+            _ = self.quorum.shutdown().await;
+        };
+        // A disk that does not answer is not waited for.
+        _ = timeout(LET_GO_MAX, ending).await;
+    }
+
     /// Waits until the node cannot go on, which may never be; returns why.
     pub async fn failed(&self) -> NodeError {
         let mut lost = self.lost_directories.subscribe();
-        let lost = lost.wait_for(Option::is_some).await;
-        let lost = lost.expect("the node, which has the sender, exists").clone();
-        lost.expect("it was waited for").into()
+        let lost = async {
+            let lost = lost.wait_for(Option::is_some).await;
+            let lost = lost.expect("the node, which has the sender, exists").clone();
+            lost.expect("it was waited for")
+        };
+        tokio::select! {
+            lost = lost => lost.into(),
+            removed = self.quorum.removed() => removed.into(),
+        }
     }
 
     /// Tells all front doors that the node stops: their connections read nothing more, and answer what they have read.

@@ -18,6 +18,9 @@ use crate::frame::Kind;
 use crate::hello::Identity;
 use crate::tls::{PeerTls, Way};
 
+/// The log says so often that another node refuses this one.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Connections to other nodes, made when they are needed.
 ///
 /// A node is known by its address and its lane. One that cannot be reached is tried again by the next call.
@@ -30,6 +33,8 @@ struct Inner {
     own: RwLock<Identity>,
     way: Way,
     connections: Mutex<HashMap<(String, Lane), Arc<Slot>>>,
+    /// When the log said last that another node refuses this one.
+    refused_at: Mutex<Option<Instant>>,
 }
 
 /// What a node tells who greets it.
@@ -50,7 +55,8 @@ impl Peers {
     pub fn new(own: Identity, tls: Option<PeerTls>) -> Peers {
         let (own, connections) = (RwLock::new(own), Mutex::default());
         let way = tls.map_or(Way::Plain, Way::Tls);
-        Peers { inner: Arc::new(Inner { own, way, connections }) }
+        let refused_at = Mutex::default();
+        Peers { inner: Arc::new(Inner { own, way, connections, refused_at }) }
     }
 
     /// Who calls.
@@ -96,6 +102,18 @@ impl Peers {
         }
     }
 
+    /// Who is refused is tried again and again, and by itself does not find out why.
+    fn warn_of_refusal(&self, address: &str, error: &io::Error) {
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            return;
+        }
+        let mut said_at = self.inner.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if said_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+            *said_at = Some(Instant::now());
+            tracing::warn!(address, %error, "another node cannot be called");
+        }
+    }
+
     async fn connection(&self, address: &str, lane: Lane) -> Result<Arc<Connection>, PeerError> {
         let slot = {
             let mut all = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +125,10 @@ impl Peers {
         }
         *place = None;
         let opened = Connection::open(address, lane, self.own(), &self.inner.way).await;
-        let opened = opened.map_err(|error| PeerError::Unreachable(error.to_string()))?;
+        let opened = opened.map_err(|error| {
+            self.warn_of_refusal(address, &error);
+            PeerError::Unreachable(error.to_string())
+        })?;
         Ok(Arc::clone(place.insert(Arc::new(opened))))
     }
 }

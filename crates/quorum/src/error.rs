@@ -7,7 +7,7 @@ use std::sync::Arc;
 use logway_metadata::ControllerError;
 use logway_model::BrokerId;
 
-use crate::membership::AdmissionRefusal;
+use crate::membership::{AdmissionRefusal, removed_text};
 
 /// An error of this crate. It can be cloned, because one failed commit fails every command in it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -31,9 +31,15 @@ pub enum QuorumError {
     /// The command may have been committed so long ago that nobody remembers.
     #[error("the command is too old to tell whether it was committed")]
     Forgotten,
-    /// The leader does not admit a node, or cannot remove it.
+    /// The leader does not change the members so.
     #[error(transparent)]
     Admission(#[from] AdmissionRefusal),
+    /// This node was removed from the cluster. Nothing it has is ever taken there again.
+    #[error("{}", removed_text(*.id))]
+    Removed {
+        /// The number that it had.
+        id: BrokerId,
+    },
     /// No node that was asked knows the leader.
     #[error("no node of the cluster can be reached: {reason}")]
     Unreachable {

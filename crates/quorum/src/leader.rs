@@ -1,18 +1,22 @@
 //! The way to the leader, wherever it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use logway_metadata::MetadataLevel;
-use logway_metadata::controller::{ControllerCommand, ControllerReply, FinalizeMetadataLevel};
+use logway_metadata::controller::{
+    ControllerCommand, ControllerReply, FinalizeMetadataLevel, RemoveBroker,
+};
 use logway_model::BrokerId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::QuorumError;
-use crate::membership::MembersChange;
+use crate::membership::{AdmissionRefusal, JoinRequest, MembersChange, VoterName};
 use crate::proposer::{Committed, Forwarded, Submission};
 use crate::published::{MetadataIndex, Published};
 use crate::raft::{Consensus, ForLeader, Handled};
+use crate::status::QuorumDescription;
 
 /// Sends commands to the leader: this node's own proposer, or another node.
 #[derive(Clone)]
@@ -61,6 +65,9 @@ impl Leader {
                     forwarded = self.forwarded(forwarded.command);
                 }
                 QuorumError::Forgotten => return Err(QuorumError::OutcomeUnknown),
+                QuorumError::Removed { .. } if may_be_done => {
+                    return Err(QuorumError::OutcomeUnknown);
+                }
                 ref error if error.is_retriable() => {}
                 error => return Err(error),
             }
@@ -103,7 +110,7 @@ impl Leader {
         forwarded: &Forwarded,
         deadline: Instant,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let Some(leader) = self.consensus.leader() else { return Err(QuorumError::NotLeader) };
+        let leader = self.consensus.known_leader()?;
         if self.consensus.is_own_id(leader) {
             return self.submit_in_time(forwarded.clone(), deadline).await;
         }
@@ -173,51 +180,116 @@ impl Leader {
         let deadline = Instant::now() + self.consensus.shared().submit_timeout();
         let mut may_be_done = false;
         loop {
-            let done = match self.consensus.leader() {
-                Some(id) if self.consensus.is_own_id(id) => self.change_members_here(&change).await,
-                Some(id) => self.consensus.forward_members(id, &change, deadline).await,
-                None => Err(QuorumError::NotLeader),
+            let done = match self.consensus.known_leader() {
+                Ok(id) if self.consensus.is_own_id(id) => self.change_members_here(&change).await,
+                Ok(id) => self.consensus.forward_members(id, &change, deadline).await,
+                Err(error) => Err(error),
             };
             let error = match done {
+                // Nobody sends a node what is committed after its own removal.
+                Ok((id, _)) if change == MembersChange::Remove { id } && self.is_own(id) => {
+                    return Ok(id);
+                }
                 Ok((id, index)) => {
                     self.wait_for(MetadataIndex(index), deadline).await?;
                     return Ok(id);
                 }
-                // What was asked for is so, since an attempt before this one.
-                Err(QuorumError::Admission(crate::AdmissionRefusal::Unknown { id }))
-                    if may_be_done && matches!(change, MembersChange::Remove { .. }) =>
-                {
+                Err(QuorumError::Removed { id }) if change == (MembersChange::Remove { id }) => {
                     return Ok(id);
                 }
                 Err(error) => error,
             };
+            if let QuorumError::Admission(refusal) = &error
+                && may_be_done
+                && let Some(id) = done_before(&change, refusal)
+            {
+                return Ok(id);
+            }
             let is_unknown = matches!(error, QuorumError::OutcomeUnknown);
             may_be_done |= is_unknown;
-            if !(error.is_retriable() || is_unknown) || Instant::now() >= deadline {
+            // Who was admitted a moment ago has caught up in a moment.
+            let is_early =
+                matches!(error, QuorumError::Admission(AdmissionRefusal::NotReady { .. }));
+            let may_work = error.is_retriable() || is_unknown || is_early;
+            if !may_work || Instant::now() >= deadline {
                 return Err(error);
             }
             self.pause(deadline).await;
         }
     }
 
-    /// Changes the members as the leader. A cluster that gets its second node is from then on at the
-    /// newest metadata level: nodes that know one node only cannot read its log.
+    /// Changes the members as the leader.
     async fn change_members_here(
         &self,
         change: &MembersChange,
     ) -> Result<(BrokerId, u64), QuorumError> {
+        match change {
+            MembersChange::Join(request) => self.admit(request).await,
+            MembersChange::Remove { id } => self.remove(*id).await,
+            MembersChange::AddVoter(voter) => self.consensus.add_voter(*voter).await,
+            MembersChange::RemoveVoter(voter) => self.consensus.remove_voter(*voter).await,
+        }
+    }
+
+    /// Admits a node. A cluster that gets its second node is from then on at the newest metadata level: nodes that know
+    /// one node only cannot read its log.
+    async fn admit(&self, request: &JoinRequest) -> Result<(BrokerId, u64), QuorumError> {
         let image = self.published.image();
         // A node that is alone and tells its own address is alone still.
-        let is_own = |id| self.consensus.is_own_id(id);
-        let joins = matches!(change, MembersChange::Join(request)
-            if !request.id.is_some_and(|id| u64::try_from(id.0).is_ok_and(is_own)));
-        if joins && image.metadata_level() < MetadataLevel::CLUSTER {
+        let is_another = !request.id.is_some_and(|id| self.is_own(id));
+        if is_another && image.metadata_level() < MetadataLevel::CLUSTER {
             let command = FinalizeMetadataLevel { level: MetadataLevel::NEWEST };
             self.submit_here(self.forwarded(command.into())).await?;
         }
         let image = self.published.image();
-        let brokers = image.brokers().filter_map(|broker| u64::try_from(broker.id.0).ok());
-        self.consensus.change_members(change, brokers).await
+        let removed = image.removed_brokers().iter().map(|removed| removed.id);
+        let taken = image.brokers().map(|broker| broker.id).chain(removed);
+        self.consensus.admit(request, taken.filter_map(|id| u64::try_from(id.0).ok())).await
+    }
+
+    fn is_own(&self, id: BrokerId) -> bool {
+        u64::try_from(id.0).is_ok_and(|id| self.consensus.is_own_id(id))
+    }
+
+    /// Removes a node for good: first the broker, then the member. What has committed the first is decided. A leader
+    /// that is stopped in between leaves a member whose directory was removed, and the next one goes on.
+    async fn remove(&self, id: BrokerId) -> Result<(BrokerId, u64), QuorumError> {
+        let is_broker = self.published.image().broker(id).is_some();
+        let member = self.consensus.check_removal(id, is_broker).await?;
+        let directory = member.as_ref().map(|member| member.directory);
+        let command = RemoveBroker { id, directory };
+        let committed = self.submit_here(self.forwarded(command.into())).await?;
+        let index = match &member {
+            Some(member) => self.consensus.remove(member).await?,
+            None => committed.index.0,
+        };
+        Ok((id, index.max(committed.index.0)))
+    }
+
+    /// See [`MetadataQuorum::describe`](crate::MetadataQuorum::describe).
+    pub(crate) async fn describe(
+        &self,
+        patience: Duration,
+    ) -> Result<QuorumDescription, QuorumError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let described = match self.consensus.known_leader() {
+                Ok(id) if self.consensus.is_own_id(id) => {
+                    self.consensus.check_leads().map(|()| self.consensus.describe())
+                }
+                Ok(id) => self.consensus.forward_describe(id, deadline).await,
+                Err(error) => Err(error),
+            };
+            let error = match described {
+                Ok(described) => return Ok(described),
+                Err(error) => error,
+            };
+            let may_work = error.is_retriable() || matches!(error, QuorumError::OutcomeUnknown);
+            if !may_work || Instant::now() >= deadline {
+                return Err(error);
+            }
+            self.pause(deadline).await;
+        }
     }
 
     /// See [`MetadataQuorum::handle`](crate::MetadataQuorum::handle).
@@ -231,6 +303,20 @@ impl Leader {
             Handled::ForLeader(ForLeader::Members(change)) => {
                 self.consensus.members_reply(self.change_members_here(&change).await)
             }
+            Handled::ForLeader(ForLeader::Describe) => self.consensus.describe_reply(),
         }
+    }
+}
+
+/// The node that a change is about, if a refusal says that what was asked for is so: since an attempt whose outcome was
+/// not known.
+fn done_before(change: &MembersChange, refusal: &AdmissionRefusal) -> Option<BrokerId> {
+    match (change, refusal) {
+        (MembersChange::Remove { id }, AdmissionRefusal::Unknown { .. })
+        | (MembersChange::AddVoter(VoterName { id, .. }), AdmissionRefusal::IsVoter { .. })
+        | (MembersChange::RemoveVoter(VoterName { id, .. }), AdmissionRefusal::NoVoter { .. }) => {
+            Some(*id)
+        }
+        _ => None,
     }
 }

@@ -26,6 +26,7 @@ mod command_id;
 mod contact;
 mod membership;
 mod peer;
+mod voters;
 
 mod raft;
 
@@ -39,7 +40,7 @@ mod error;
 
 pub use error::QuorumError;
 pub use join::{JoinedCluster, join};
-pub use membership::{AdmissionRefusal, JoinRequest, MembersChange};
+pub use membership::{AdmissionRefusal, JoinRequest, MembersChange, VoterName};
 #[doc(hidden)]
 pub use options::Mutation;
 pub use options::{DiskWork, QuorumOptions, Start, Timings};
@@ -47,4 +48,4 @@ pub use peer::{Lane, PEER_MESSAGE_MAX_BYTES, Peer, PeerCall, PeerError, PeerNetw
 pub use proposer::Committed;
 pub use published::{IndexedImage, MetadataIndex};
 pub use quorum::MetadataQuorum;
-pub use status::{MemberStatus, QuorumStatus, VoterStatus};
+pub use status::{MemberStatus, QuorumDescription, QuorumStatus, VoterStatus};

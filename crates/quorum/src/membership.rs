@@ -1,18 +1,11 @@
-//! Who belongs to the quorum: whom the leader admits, and who becomes a voter.
+//! Who belongs to the quorum, and whom the leader admits. Who votes is in [`voters`](crate::voters).
 //!
 //! Both are functions of what the leader knows, so that they can be tested without a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use logway_model::{BrokerId, DirectoryId};
 use serde::{Deserialize, Serialize};
-
-/// A learner that lacks no more entries than this has caught up.
-///
-/// A voter that is further behind than what is committed within a round trip holds up commits if it
-/// is needed for the majority; 64 entries are one append.
-const CAUGHT_UP_ENTRIES: u64 = 64;
 
 /// A node of the quorum, as the membership in the log has it.
 ///
@@ -25,6 +18,9 @@ pub(crate) struct Member {
     /// Its data directory; none in the same case.
     #[serde(default = "unassigned", skip_serializing_if = "is_unassigned")]
     pub(crate) directory: DirectoryId,
+    /// Somebody took its vote: it gets it back when somebody says so, and not by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_demoted: bool,
 }
 
 fn unassigned() -> DirectoryId {
@@ -42,15 +38,6 @@ pub(crate) struct Members {
     pub(crate) nodes: BTreeMap<u64, Member>,
     /// Who votes. Two sets while the voters change: then a majority of each is needed.
     pub(crate) voters: Vec<BTreeSet<u64>>,
-}
-
-/// How far a member is, as the leader knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// How many entries it lacks; `None` if that is not known yet.
-    pub(crate) lag_entries: Option<u64>,
-    /// Whether it was heard within an election timeout.
-    pub(crate) is_heard: bool,
 }
 
 /// A node wants to belong to the cluster, or tells its new address.
@@ -71,14 +58,28 @@ pub struct JoinRequest {
 pub enum MembersChange {
     /// A node joins, or tells its new address. It gets every change, and votes when the quorum needs it.
     Join(JoinRequest),
-    /// A node leaves for good. Its number is free for another directory.
+    /// A node leaves for good, and its directory is refused from then on. Its number is free for another one.
     Remove {
         /// Which one.
         id: BrokerId,
     },
+    /// A member gets a vote (KIP-853).
+    AddVoter(VoterName),
+    /// A voter gets everything from now on, and has no vote until somebody gives it one (KIP-853).
+    RemoveVoter(VoterName),
 }
 
-/// Why a node does not become a member.
+/// A voter, or who is to be one. The directory tells the node from another one under its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VoterName {
+    /// Its number.
+    pub id: BrokerId,
+    /// Its data directory.
+    pub directory: DirectoryId,
+}
+
+/// Why the members do not change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionRefusal {
@@ -114,12 +115,82 @@ pub enum AdmissionRefusal {
         /// The number.
         id: BrokerId,
     },
+    /// The directory belongs to a node that was removed.
+    #[error("{}", removed_text(*.id))]
+    Removed {
+        /// The number that the node had.
+        id: BrokerId,
+    },
+    /// The number belongs to a node with another data directory.
+    #[error("node {id} has the data directory {known}, not {given}")]
+    OtherDirectory {
+        /// The number.
+        id: BrokerId,
+        /// The directory that was named.
+        given: DirectoryId,
+        /// The directory of the node.
+        known: DirectoryId,
+    },
+    /// It votes already.
+    #[error("node {id} is a voter")]
+    IsVoter {
+        /// The number.
+        id: BrokerId,
+    },
+    /// No voter has this number and this directory.
+    #[error("node {id} with the data directory {directory} is not a voter")]
+    NoVoter {
+        /// The number.
+        id: BrokerId,
+        /// The directory that was named.
+        directory: DirectoryId,
+    },
+    /// It would hold up the others if it had a vote now.
+    #[error("node {id} cannot vote yet: {}", lag_text(*.lag_entries))]
+    NotReady {
+        /// The number.
+        id: BrokerId,
+        /// How many entries it lacks, if it is heard.
+        lag_entries: Option<u64>,
+    },
     /// Without this node there is no voter.
     #[error("node {id} is the only voter")]
     LastVoter {
         /// The number.
         id: BrokerId,
     },
+    /// Without this node nothing could be committed any more.
+    #[error(
+        "node {id} cannot leave the voters now: {alive} of those that would remain {} alive, and {needed} are needed; \
+         first start again or remove {}", if *.alive == 1 { "is" } else { "are" }, numbers_text(.silent)
+    )]
+    NoMajorityLeft {
+        /// The number.
+        id: BrokerId,
+        /// So many of the voters that would remain are heard.
+        alive: usize,
+        /// So many of them are a majority.
+        needed: usize,
+        /// The others of them.
+        silent: Vec<BrokerId>,
+    },
+}
+
+/// What a node is told that was removed.
+pub(crate) fn removed_text(id: BrokerId) -> String {
+    format!("node {id} was removed from the cluster, and its data directory is not admitted again")
+}
+
+fn lag_text(lag_entries: Option<u64>) -> String {
+    match lag_entries {
+        Some(lag) => format!("it lacks {lag} entries of the metadata"),
+        None => "the leader does not hear it".to_owned(),
+    }
+}
+
+fn numbers_text(ids: &[BrokerId]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
+    ids.join(" or ")
 }
 
 /// What follows from a request to join.
@@ -129,24 +200,6 @@ pub(crate) enum Admission {
     Known(u64),
     /// It is to be put down under this number.
     Put(u64),
-}
-
-/// A change of the voters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum VotersChange {
-    /// A change that another leader has begun is to be finished.
-    Finish(BTreeSet<u64>),
-    /// Learners become voters.
-    Promote(BTreeSet<u64>),
-}
-
-impl fmt::Display for VotersChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            VotersChange::Finish(voters) => write!(f, "voters are now {voters:?}"),
-            VotersChange::Promote(nodes) => write!(f, "{nodes:?} become voters"),
-        }
-    }
 }
 
 impl Members {
@@ -167,8 +220,8 @@ impl Members {
     }
 
     /// Whether a node may join, and under which number. `own_id` is the leader's, whose directory is not
-    /// known yet where it was alone before it had one. `taken` has numbers of brokers that are not
-    /// members any more, which no new node gets by itself.
+    /// known yet where it was alone before it had one. `taken` has numbers of brokers, and of those that were
+    /// removed, which no new node gets by itself.
     pub(crate) fn admit(
         &self,
         request: &JoinRequest,
@@ -208,37 +261,6 @@ impl Members {
             None => Ok(Admission::Put(number)),
         }
     }
-
-    /// The next change of the voters, if there should be one.
-    ///
-    /// The quorum has 1, 3 or 5 voters: an even number survives no more failures than the odd one below
-    /// it. So two learners become voters together, and one alone only where a voter has been removed.
-    /// Nobody is demoted: who is dead for a minute only would come back to a quorum that has moved.
-    pub(crate) fn next_voters_change(
-        &self,
-        progress: &BTreeMap<u64, Progress>,
-        voters_max: usize,
-    ) -> Option<VotersChange> {
-        let voters = match &self.voters[..] {
-            [voters] => voters,
-            [.., last] => return Some(VotersChange::Finish(last.clone())),
-            [] => return None,
-        };
-        let has_caught_up = |id: &u64| {
-            progress.get(id).is_some_and(|progress| {
-                progress.is_heard
-                    && progress.lag_entries.is_some_and(|lag| lag <= CAUGHT_UP_ENTRIES)
-            })
-        };
-        let learners = self.nodes.keys().filter(|id| !voters.contains(id));
-        let ready: Vec<u64> = learners.filter(|id| has_caught_up(id)).copied().collect();
-        let wanted = match voters.len() % 2 {
-            0 => 1,
-            _ => 2,
-        };
-        let fits = voters.len() + wanted <= voters_max && ready.len() >= wanted;
-        fits.then(|| VotersChange::Promote(ready.into_iter().take(wanted).collect()))
-    }
 }
 
 /// Raft's ids are made of brokers' numbers.
@@ -247,18 +269,19 @@ pub(crate) fn broker_id(raft_id: u64) -> BrokerId {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use logway_model::Uuid;
 
     use super::*;
 
-    fn directory(id: u64) -> DirectoryId {
+    pub(crate) fn directory(id: u64) -> DirectoryId {
         DirectoryId(Uuid([id as u8; 16]))
     }
 
-    fn members(nodes: &[u64], voters: &[&[u64]]) -> Members {
-        let member =
-            |&id: &u64| (id, Member { addr: format!("host:{id}"), directory: directory(id) });
+    pub(crate) fn members(nodes: &[u64], voters: &[&[u64]]) -> Members {
+        let member = |&id: &u64| {
+            (id, Member { addr: format!("host:{id}"), directory: directory(id), is_demoted: false })
+        };
         Members {
             nodes: nodes.iter().map(member).collect(),
             voters: voters.iter().map(|set| set.iter().copied().collect()).collect(),
@@ -309,63 +332,5 @@ mod tests {
         let put = |id: i32| old.admit(&join(Some(id), 9), 1, [].into_iter());
         assert_eq!(put(1), Ok(Admission::Put(1)));
         put(2).expect_err("is not the leader");
-    }
-
-    fn change(members: &Members, ready: &[u64], voters_max: usize) -> Option<VotersChange> {
-        let caught_up = Progress { lag_entries: Some(CAUGHT_UP_ENTRIES), is_heard: true };
-        let progress = ready.iter().map(|&id| (id, caught_up)).collect();
-        members.next_voters_change(&progress, voters_max)
-    }
-
-    fn promote<const N: usize>(ids: [u64; N]) -> Option<VotersChange> {
-        Some(VotersChange::Promote(BTreeSet::from(ids)))
-    }
-
-    #[test]
-    fn voters_grow_by_two() {
-        assert_eq!(change(&members(&[1], &[&[1]]), &[], 5), None);
-        let two = members(&[1, 2], &[&[1]]);
-        assert_eq!(change(&two, &[2], 5), None, "two voters survive no more than one");
-        let three = members(&[1, 2, 3], &[&[1]]);
-        assert_eq!(change(&three, &[2], 5), None, "3 is not ready");
-        assert_eq!(change(&three, &[2, 3], 5), promote([2, 3]));
-        assert_eq!(change(&three, &[2, 3], 1), None);
-        let six = members(&[1, 2, 3, 4, 5, 6], &[&[1, 2, 3]]);
-        assert_eq!(change(&six, &[4, 5, 6], 5), promote([4, 5]));
-        assert_eq!(change(&six, &[4, 6], 5), promote([4, 6]));
-        assert_eq!(change(&six, &[4, 5, 6], 3), None);
-    }
-
-    #[test]
-    fn one_takes_the_place_of_a_voter_that_was_removed() {
-        let two_of_three = members(&[1, 3, 4], &[&[1, 3]]);
-        assert_eq!(change(&two_of_three, &[4], 3), promote([4]));
-        assert_eq!(change(&two_of_three, &[4], 5), promote([4]));
-        let four = members(&[1, 2, 3, 4, 6], &[&[1, 2, 3, 4]]);
-        assert_eq!(change(&four, &[6], 5), promote([6]));
-    }
-
-    #[test]
-    fn who_is_behind_or_silent_does_not_become_a_voter() {
-        let three = members(&[1, 2, 3], &[&[1]]);
-        let ready = Progress { lag_entries: Some(0), is_heard: true };
-        for other in [
-            Progress { lag_entries: Some(CAUGHT_UP_ENTRIES + 1), ..ready },
-            Progress { lag_entries: None, ..ready },
-            Progress { is_heard: false, ..ready },
-        ] {
-            let progress = BTreeMap::from([(2, ready), (3, other)]);
-            assert_eq!(three.next_voters_change(&progress, 5), None);
-        }
-    }
-
-    #[test]
-    fn a_change_that_was_begun_is_finished_first() {
-        let joint = members(&[1, 2, 3], &[&[1], &[1, 2, 3]]);
-        let finish = VotersChange::Finish(BTreeSet::from([1, 2, 3]));
-        assert_eq!(change(&joint, &[], 5), Some(finish));
-        assert!(joint.is_majority(&BTreeSet::from([1, 2])));
-        assert!(!joint.is_majority(&BTreeSet::from([2, 3])), "not of the first set");
-        assert!(!Members::default().is_majority(&BTreeSet::from([1])));
     }
 }

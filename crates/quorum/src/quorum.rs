@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use logway_metadata::controller::ControllerReply;
 use logway_metadata::{Command, MetadataImage};
@@ -17,7 +18,7 @@ use crate::options::QuorumOptions;
 use crate::proposer::{Committed, Proposer, SUBMISSIONS_MAX};
 use crate::published::{IndexedImage, MetadataIndex, Published};
 use crate::raft::{Consensus, Driver};
-use crate::status::{MemberStatus, QuorumStatus};
+use crate::status::{MemberStatus, QuorumDescription, QuorumStatus};
 
 /// This node's part in the metadata quorum.
 ///
@@ -138,7 +139,7 @@ impl MetadataQuorum {
         self.leader.handle(message).await
     }
 
-    /// Admits or removes a node, wherever the leader is. Returns the node's number when that is committed
+    /// Admits or removes a node, or gives or takes a vote, wherever the leader is. Returns the node's number when that is committed
     /// and this node knows it.
     pub async fn change_members(
         &self,
@@ -150,6 +151,23 @@ impl MetadataQuorum {
     /// Everybody who belongs to the quorum, by number.
     pub fn members(&self) -> Vec<MemberStatus> {
         self.consensus.member_status()
+    }
+
+    /// How the quorum is, as its leader knows: it alone knows how far the others are. Looks for a leader for so long, and
+    /// fails as [`submit`](MetadataQuorum::submit) does. What this node knows itself is
+    /// [`own_description`](MetadataQuorum::own_description).
+    pub async fn describe(&self, patience: Duration) -> Result<QuorumDescription, QuorumError> {
+        self.leader.describe(patience).await
+    }
+
+    /// How the quorum is, as this node knows.
+    pub fn own_description(&self) -> QuorumDescription {
+        self.consensus.describe()
+    }
+
+    /// Waits until this node knows that it was removed from the cluster, which may never be. Returns that as an error.
+    pub async fn removed(&self) -> QuorumError {
+        self.consensus.wait_until_removed().await
     }
 
     /// Waits until everything that was committed before this was called is in the image.

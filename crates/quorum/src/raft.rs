@@ -100,6 +100,7 @@ const NEVER_MS: u64 = 24 * 60 * 60 * 1_000;
 pub(crate) struct Consensus {
     raft: Raft<TypeConfig>,
     shared: Arc<Shared>,
+    published: Arc<Published>,
     /// Not an owner: the files are closed when the log and the state machine let them go.
     directory: Weak<Directory>,
     path: PathBuf,
@@ -132,7 +133,7 @@ impl Consensus {
         let (start, mutation) = (options.start, options.mutation);
         let shared = Arc::new(Shared::new(&options, raft_id));
         let disk_work = options.disk_work.clone();
-        let for_files = disk_work.clone();
+        let (for_files, for_machine) = (disk_work.clone(), published.clone());
         let (directory, closed, log, state_machine, has_joined) = disk_work
             .try_run(move || {
                 let (directory, closed) = Directory::open(options.fs, &options.dir)?;
@@ -140,7 +141,7 @@ impl Consensus {
                 let has_joined = log_file.has_joined()?;
                 let log = LogStore::new(log_file, for_files.clone()).with_mutation(mutation);
                 let machine =
-                    StateMachine::open(directory.clone(), published, log.clone(), for_files)?;
+                    StateMachine::open(directory.clone(), for_machine, log.clone(), for_files)?;
                 Ok((directory, closed, log, machine.with_mutation(mutation), has_joined))
             })
             .await?;
@@ -160,8 +161,16 @@ impl Consensus {
         let raft = Raft::new(raft_id, config, Peers(shared.clone()), log, state_machine)
             .await
             .map_err(stopped)?;
-        let consensus =
-            Consensus { raft, shared, directory, path, space, snapshot_interval_entries, closed };
+        let consensus = Consensus {
+            raft,
+            shared,
+            published,
+            directory,
+            path,
+            space,
+            snapshot_interval_entries,
+            closed,
+        };
         consensus.begin(start, has_joined, mutation).await?;
         consensus.space.begin();
         Ok(consensus)
@@ -297,6 +306,12 @@ impl Consensus {
         self.raft.metrics().borrow().current_leader
     }
 
+    /// As [`Consensus::leader`]; the error is why there is nobody to ask.
+    pub(crate) fn known_leader(&self) -> Result<u64, QuorumError> {
+        self.check_running()?;
+        self.leader().ok_or(QuorumError::NotLeader)
+    }
+
     /// Tells whether commits wait for space on the disk.
     pub(crate) fn watch_space(&self) -> watch::Receiver<bool> {
         self.space.watch()
@@ -327,7 +342,15 @@ impl Consensus {
 
     /// Why the node has stopped, if it has.
     pub(crate) fn check_running(&self) -> Result<(), QuorumError> {
-        self.raft.metrics().borrow().running_state.clone().map_err(stopped)
+        match self.shared.removed() {
+            Some(id) => Err(QuorumError::Removed { id }),
+            None => self.raft.metrics().borrow().running_state.clone().map_err(stopped),
+        }
+    }
+
+    /// Waits until this node knows that it was removed from the cluster, which may never be.
+    pub(crate) async fn wait_until_removed(&self) -> QuorumError {
+        QuorumError::Removed { id: self.shared.wait_until_removed().await }
     }
 
     /// Who leads, and how far everybody is.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use logway_model::{BrokerId, DirectoryId, LeaderEpoch, Offset};
+use serde::{Deserialize, Serialize};
 
 /// Who leads, and how far everybody is, at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuorumStatus {
     /// The leader, if one is known.
     pub leader: Option<BrokerId>,
@@ -18,7 +19,7 @@ pub struct QuorumStatus {
 }
 
 /// One voter, as far as the leader knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoterStatus {
     /// Its number.
     pub id: BrokerId,
@@ -27,7 +28,7 @@ pub struct VoterStatus {
 }
 
 /// One member, voter or not, as far as the asked node knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
     /// Its number.
     pub id: BrokerId,
@@ -41,4 +42,13 @@ pub struct MemberStatus {
     pub log_end: Option<Offset>,
     /// How long ago it was heard, if the leader was asked and has heard it.
     pub last_heard: Option<Duration>,
+}
+
+/// The quorum and its members, as one node knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuorumDescription {
+    /// Who leads.
+    pub status: QuorumStatus,
+    /// Everybody, by number.
+    pub members: Vec<MemberStatus>,
 }

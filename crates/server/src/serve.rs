@@ -285,6 +285,11 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
             "leave --node-id away to get a free number; a node that was there before comes back with \
              its own --data-dir",
         ),
+        NodeError::Quorum(
+            QuorumError::Removed { .. } | QuorumError::Admission(AdmissionRefusal::Removed { .. }),
+        ) => Some(
+            "its data is as it was; to join again as a new node, name an empty --data-dir with --join",
+        ),
         NodeError::Quorum(QuorumError::NotJoined { .. }) => {
             Some("start it with --join once, or name another --data-dir to found a cluster")
         }

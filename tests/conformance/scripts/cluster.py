@@ -1,8 +1,9 @@
 """What is said of the cluster: versions, brokers, quorum, log directories, elections, moves, features, producers."""
 
 from conformance.batches import Batch
+from conformance.definitions import NO_ID
 from conformance.script import script
-from conformance.side import Side
+from conformance.side import UNKNOWN_ID, Side
 
 
 @script
@@ -41,6 +42,24 @@ def quorum(side: Side):
             "no partitions": [of("__cluster_metadata")],
         }.items():
             side.ask("DescribeQuorum", version, request, Topics=topics)
+
+
+@script
+def members(side: Side):
+    """Whoever is asked about is no member. What becomes of those that are is for clusters of several nodes."""
+    for version in side.versions("UnregisterBroker"):
+        for broker in (9, -1):
+            side.ask("UnregisterBroker", version, f"broker {broker}", BrokerId=broker)
+    endpoints = [{"Name": "CONTROLLER", "Host": "127.0.0.1", "Port": 9}]
+    for api, more in (("AddRaftVoter", {"TimeoutMs": 1000, "Listeners": endpoints}), ("RemoveRaftVoter", {})):
+        for version in side.versions(api):
+            voter = {"ClusterId": None, "VoterId": 9, "VoterDirectoryId": UNKNOWN_ID} | more
+            side.ask(api, version, "a vote of another node", **voter)
+            side.ask(api, version, "a vote in another cluster", **voter | {"ClusterId": "another"})
+            side.ask(api, version, "a vote of no number", **voter | {"VoterId": -1})
+            side.ask(api, version, "a vote of no directory", **voter | {"VoterDirectoryId": NO_ID})
+            if api == "AddRaftVoter":
+                side.ask(api, version, "a vote without an address", **voter | {"Listeners": []})
 
 
 @script

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use logway_model::BrokerId;
-use logway_wire::messages::{ApiVersionsRequest, DescribeClusterRequest};
+use logway_wire::messages::{ApiVersionsRequest, DescribeClusterRequest, UnregisterBrokerRequest};
 use tokio::time::timeout;
 
 use crate::error::check;
@@ -53,6 +53,19 @@ impl Client {
         let mut brokers: Vec<DescribedBroker> = brokers.collect();
         brokers.sort_by_key(|broker| broker.id);
         Ok(ClusterDescription { id: response.cluster_id.into(), brokers })
+    }
+
+    /// Removes a broker for good, whether it lives or not. Brokers of Logway do not come back by themselves then.
+    ///
+    /// # Errors
+    ///
+    /// As of any call; `BROKER_ID_NOT_REGISTERED` for one that does not exist, `INVALID_REQUEST` for one that the quorum
+    /// cannot do without.
+    pub async fn unregister_broker(&self, id: BrokerId) -> Result<(), ClientError> {
+        let request = UnregisterBrokerRequest { broker_id: id.0, ..Default::default() };
+        let response = self.change(&request, |response| vec![response.error_code]).await?;
+        let what = || format!("remove node {id}");
+        check(what, response.error_code, response.error_message.as_ref())
     }
 
     /// Whether a broker answers at an address within `patience`. A process that was stopped takes connections and does

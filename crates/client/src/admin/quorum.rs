@@ -1,23 +1,16 @@
 //! The quorum that commits the cluster's metadata.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use logway_model::{BrokerId, LeaderEpoch, Offset, TimestampMs};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, TimestampMs};
 use logway_wire::WireString;
 use logway_wire::messages::DescribeQuorumRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
 use logway_wire::messages::describe_quorum_response::{Node, ReplicaState};
-use tokio::time::timeout;
 
 use crate::error::check;
-use crate::{BrokerAddress, Client, ClientError, Connection, MissingTopic, TopicSelection};
+use crate::{BrokerAddress, Client, ClientError, Connection};
 
 /// The topic that stands for the metadata, of one partition.
 const METADATA_TOPIC: WireString = WireString::from_static("__cluster_metadata");
-
-/// How long the leader may take to say how far the others are. It may be dead, and nobody know it yet.
-const LEADER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of the metadata quorum (KIP-836).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,34 +61,13 @@ impl QuorumDescription {
     pub fn leader_log_end(&self) -> Option<Offset> {
         self.replicas().find(|replica| Some(replica.id) == self.leader)?.log_end
     }
-
-    /// Whether it says how far each replica is.
-    fn is_complete(&self) -> bool {
-        self.replicas().all(|replica| replica.log_end.is_some())
-    }
 }
 
 impl Client {
-    /// Describes the metadata quorum as any broker knows it.
+    /// Describes the metadata quorum. Any broker has its leader say how it is. While there is none, `leader` is `None`, and
+    /// the rest is what the asked broker knows.
     pub async fn describe_quorum(&self) -> Result<QuorumDescription, ClientError> {
         describe(&self.any().await?).await
-    }
-
-    /// The same with how far each replica is. Brokers that do not lead may not know it: then the leader is asked, if it
-    /// answers in time.
-    pub async fn describe_whole_quorum(&self) -> Result<QuorumDescription, ClientError> {
-        let known = self.describe_quorum().await?;
-        let Some(leader) = known.leader.filter(|_| !known.is_complete()) else {
-            return Ok(known);
-        };
-        let told = timeout(LEADER_PATIENCE, self.describe_quorum_by(leader)).await;
-        Ok(told.ok().and_then(Result::ok).unwrap_or(known))
-    }
-
-    async fn describe_quorum_by(&self, broker: BrokerId) -> Result<QuorumDescription, ClientError> {
-        let no_topics = BTreeSet::new();
-        self.refresh_metadata(TopicSelection::Named(&no_topics), MissingTopic::Refuse).await?;
-        describe(&self.broker(broker).await?).await
     }
 }
 
@@ -118,7 +90,11 @@ async fn describe(connection: &Connection) -> Result<QuorumDescription, ClientEr
         api: "DescribeQuorum",
         problem: "no partition".to_owned(),
     })?;
-    check(what, partition.error_code, partition.error_message.as_ref())?;
+    // A broker that finds no leader says so, and all the same who votes. Those of Apache Kafka then say nothing else.
+    let finds_no_leader = partition.error_code == ErrorCode::NotLeaderOrFollower.code();
+    if !finds_no_leader || partition.current_voters.is_empty() {
+        check(what, partition.error_code, partition.error_message.as_ref())?;
+    }
     Ok(QuorumDescription {
         leader: (partition.leader_id >= 0).then_some(BrokerId(partition.leader_id)),
         leader_epoch: LeaderEpoch(partition.leader_epoch),

@@ -3,14 +3,15 @@
 //! Offsets are the indexes of the quorum's own log, which holds metadata as `__cluster_metadata`
 //! does in Kafka; it cannot be fetched.
 //!
-//! In Kafka the leader answers, and brokers pass the request on to it. Here each node answers with what it knows. Who
-//! leads and who belongs to the quorum is known to all. How far the others are is known to the leader alone.
+//! As in Kafka the leader answers, by way of the node that was asked: it alone knows how far the others are. While none is
+//! found, the answer is Kafka's error, `NOT_LEADER_OR_FOLLOWER`, which clients ask again after. Beside the error stands what
+//! the asked node knows: who belongs to the quorum, which is what somebody wants to see who has lost the majority.
 
 use std::time::Duration;
 
 use logway_metadata::record::Endpoint;
 use logway_model::{BrokerId, ErrorCode, Offset, TimestampMs};
-use logway_quorum::{MemberStatus, QuorumStatus};
+use logway_quorum::{MemberStatus, QuorumDescription, QuorumStatus};
 use logway_wire::WireString;
 use logway_wire::messages::describe_quorum_request;
 use logway_wire::messages::describe_quorum_response::{
@@ -23,6 +24,9 @@ use super::cluster_view::{BrokerView, ClusterView, leader_number};
 use crate::request::{Cluster, RequestContext, refusal_text};
 use logway_node::access::Operation;
 use logway_node::tasks::wall_clock;
+
+/// What is said beside the error.
+const NO_LEADER: &str = "no leader of the metadata quorum is known, or it does not answer";
 
 /// The topic that stands for the quorum's log.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -40,6 +44,9 @@ const NODES_FROM: i16 = 2;
 
 /// The epoch of partitions that are not described.
 const NO_EPOCH: i32 = -1;
+
+/// An election takes less than this. A node that looks for a cluster to join waits no longer than twice as long.
+const LEADER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The end of a log that this node does not know.
 const UNKNOWN_OFFSET: i64 = -1;
@@ -67,7 +74,7 @@ pub(crate) async fn handle(
     if !is_about_metadata(&request) {
         return refused(request, ErrorCode::UnknownTopicOrPartition);
     }
-    let quorum = Quorum::of(&context, &cluster);
+    let quorum = Quorum::of(&context, &cluster).await;
     let nodes = match context.version >= NODES_FROM {
         true => quorum.nodes(&ClusterView::of(&context)),
         false => Vec::new(),
@@ -114,21 +121,30 @@ fn refused(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumRes
 struct Quorum {
     status: QuorumStatus,
     members: Vec<MemberStatus>,
-    /// Whether this node leads: then it knows when it has heard the others.
-    is_led_here: bool,
+    /// By whose word: the leader's, or that of this node.
+    is_told_by_leader: bool,
     has_directories: bool,
     now: TimestampMs,
 }
 
 impl Quorum {
-    fn of(context: &RequestContext, cluster: &Cluster) -> Quorum {
+    async fn of(context: &RequestContext, cluster: &Cluster) -> Quorum {
         let own_id = context.settings().node_id;
-        let (status, mut members) = (cluster.quorum_status(), cluster.quorum_members());
+        let told = cluster.quorum(LEADER_PATIENCE).await;
+        let is_told_by_leader = told.is_ok();
+        let QuorumDescription { mut status, mut members } = told.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the leader of the quorum does not tell how it is");
+            cluster.quorum_seen_here()
+        });
+        if !is_told_by_leader {
+            // Whoever it was does not answer.
+            status.leader = None;
+        }
         if let Some(own) = members.iter_mut().find(|member| member.id == own_id) {
             own.directory = cluster.log_dirs().metadata_directory_id();
         }
         Quorum {
-            is_led_here: status.leader == Some(own_id),
+            is_told_by_leader,
             has_directories: context.version >= NODES_FROM,
             now: wall_clock(),
             status,
@@ -141,9 +157,15 @@ impl Quorum {
             let members = self.members.iter().filter(move |member| member.is_voter == votes);
             members.map(|member| self.replica(member)).collect()
         };
+        let code = match self.is_told_by_leader {
+            true => ErrorCode::None,
+            false => ErrorCode::NotLeaderOrFollower,
+        };
+        let is_error = code != ErrorCode::None;
         PartitionData {
             partition_index: METADATA_PARTITION,
-            error_message: None,
+            error_code: code.code(),
+            error_message: is_error.then(|| WireString::from_static(NO_LEADER)),
             leader_id: leader_number(self.status.leader),
             leader_epoch: self.status.epoch.0,
             high_watermark: self.status.high_watermark.0,
@@ -158,7 +180,8 @@ impl Quorum {
             let ago_ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
             TimestampMs(self.now.0.saturating_sub(ago_ms))
         };
-        let heard = member.last_heard.filter(|_| self.is_led_here).map_or(TimestampMs::NONE, at);
+        let heard = member.last_heard.filter(|_| self.is_told_by_leader);
+        let heard = heard.map_or(TimestampMs::NONE, at);
         let caught_up = match member.log_end >= self.leader_log_end() {
             true => heard,
             false => TimestampMs::NONE,
@@ -239,7 +262,7 @@ mod tests {
                 voters: Vec::new(),
             },
             members: vec![member(1, true, 10, 0), member(2, true, 8, 30), member(3, false, 10, 40)],
-            is_led_here: true,
+            is_told_by_leader: true,
             has_directories: true,
             now: TimestampMs(1_000),
         }
@@ -263,16 +286,17 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_lead_knows_how_far_itself_is() {
+    fn while_nobody_leads_a_node_tells_who_votes_and_how_far_itself_is() {
         let mut quorum = quorum();
-        quorum.is_led_here = false;
+        quorum.is_told_by_leader = false;
+        quorum.status.leader = None;
         quorum.members[0].log_end = None;
         quorum.members[2].log_end = None;
         let partition = quorum.partition();
         assert_eq!(told(&partition.current_voters), [(1, -1, -1, -1), (2, 8, -1, -1)]);
         assert_eq!(told(&partition.observers), [(3, -1, -1, -1)]);
-        quorum.status.leader = None;
-        assert_eq!(quorum.partition().leader_id, -1);
+        assert_eq!(partition.leader_id, -1);
+        assert_eq!(partition.error_code, ErrorCode::NotLeaderOrFollower.code());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod alter_user_scram_credentials;
 pub(crate) mod describe_producers;
 pub(crate) mod describe_quorum;
+pub(crate) mod raft_voters;
+pub(crate) mod unregister_broker;
 pub(crate) mod update_features;
 
 pub(crate) mod groups;

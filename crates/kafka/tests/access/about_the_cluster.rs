@@ -1,6 +1,6 @@
 //! The cluster as a whole; and what everybody may ask.
 
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, Uuid};
 use logway_wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use logway_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
@@ -55,6 +55,8 @@ pub(crate) async fn refused(probe: &mut Probe) {
     };
     probe.told(describe, described, CLUSTER, "Describe Cluster").await;
 
+    members(probe).await;
+
     let update = |_| UpdateFeaturesRequest {
         feature_updates: vec![FeatureUpdateKey {
             feature: "kraft.version".into(),
@@ -65,6 +67,27 @@ pub(crate) async fn refused(probe: &mut Probe) {
     };
     let updated = |_, response: UpdateFeaturesResponse| vec![response.error_code];
     probe.told(update, updated, CLUSTER, "Alter Cluster").await;
+}
+
+async fn members(probe: &mut Probe) {
+    let unregister = |_| UnregisterBrokerRequest { broker_id: 1, ..Default::default() };
+    let unregistered = |_, response: UnregisterBrokerResponse| vec![response.error_code];
+    probe.told(unregister, unregistered, CLUSTER, "Alter Cluster").await;
+    let voter_directory_id = Uuid([1; 16]);
+    let add = |_| AddRaftVoterRequest {
+        voter_id: 1,
+        voter_directory_id,
+        listeners: vec![Default::default()],
+        // Older versions have no room for another.
+        ack_when_committed: true,
+        ..Default::default()
+    };
+    let added = |_, response: AddRaftVoterResponse| vec![response.error_code];
+    probe.told(add, added, CLUSTER, "Alter Cluster").await;
+    let remove =
+        |_| RemoveRaftVoterRequest { voter_id: 1, voter_directory_id, ..Default::default() };
+    let removed = |_, response: RemoveRaftVoterResponse| vec![response.error_code];
+    probe.told(remove, removed, CLUSTER, "Alter Cluster").await;
 }
 
 async fn partitions(probe: &mut Probe) {

@@ -7,6 +7,7 @@ use logway_model::{BrokerId, DirectoryId, ErrorCode, Uuid};
 use serde::{Deserialize, Serialize};
 
 use super::partition_change::of_all_held_by;
+use super::remove_broker::refuse_removed;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::record::{
@@ -57,6 +58,7 @@ impl Command for StartBroker {
         if let Some(known) = session.filter(|known| known.incarnation == incarnation) {
             return Ok(Decision { records: Vec::new(), reply: known.epoch });
         }
+        refuse_removed(image, &log_dirs)?;
         check_predecessor(image, id, &log_dirs)?;
         let epoch = image.next_broker_epoch();
         let goes_on = self.serves_already && session.is_none();

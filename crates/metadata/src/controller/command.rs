@@ -8,8 +8,8 @@ use super::{
     ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls, CreateDelegationToken,
     CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics,
     DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken, FinalizeMetadataLevel,
-    FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, RemoveExpiredTokens,
-    RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
+    FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, RemoveBroker,
+    RemoveExpiredTokens, RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::delegation_token::DelegationToken;
@@ -107,6 +107,8 @@ controller_commands! {
     AllocateProducerIds;
     /// Makes a broker known.
     RegisterBroker;
+    /// Makes a broker unknown, for good.
+    RemoveBroker;
     /// Notes the log directories of replicas.
     AssignReplicasToDirs;
     /// A broker of a cluster has started.

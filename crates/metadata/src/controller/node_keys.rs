@@ -4,6 +4,7 @@ use logway_model::{DirectoryId, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 use super::features::with_features;
+use super::remove_broker::refuse_removed;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::join_token::{Digest, JoinToken};
@@ -37,7 +38,7 @@ impl Command for FoundNodeKeys {
         let records = match image.node_key(directory) {
             Some(known) if known == key => Vec::new(),
             None if image.node_keys().next().is_none() => {
-                let record = NodeKeyRecord { directory, key: Some(key) };
+                let record = NodeKeyRecord { directory, key };
                 let authority = ConfigRecord {
                     resource: ConfigResource::BrokerDefault,
                     name: NODE_AUTHORITY_SETTING.to_owned(),
@@ -93,6 +94,7 @@ impl Command for AdmitNodeKey {
         if token.expires_ms <= now_ms {
             return Err(refused("The join token has expired."));
         }
+        refuse_removed(image, &[directory])?;
         if image.node_key(directory).is_some() {
             return Err(refused("The cluster knows the node of this directory by another key."));
         }
@@ -108,7 +110,7 @@ impl Command for AdmitNodeKey {
             name: JOIN_TOKENS_SETTING.to_owned(),
             value: Some(left.join(",")).filter(|left| !left.is_empty()),
         };
-        let key = NodeKeyRecord { directory, key: Some(key) };
+        let key = NodeKeyRecord { directory, key };
         let records = vec![MetadataRecord::Config(tokens), MetadataRecord::NodeKey(key)];
         Ok(with_features(Decision { records, reply: () }, image))
     }

@@ -16,7 +16,7 @@ pub(super) struct PartitionChange<'a> {
     record: PartitionRecord,
     /// What others than the leader have is lost.
     is_unclean: bool,
-    /// Nobody knows what this one has lost.
+    /// Nobody knows what this one has lost, or it is lost itself.
     distrusted: Option<BrokerId>,
 }
 
@@ -81,6 +81,22 @@ impl<'a> PartitionChange<'a> {
         self.leave(broker)
     }
 
+    /// A broker never comes back. It leaves the ISR as one that has stopped does. Nobody waits for it among those who may
+    /// lead: while others do, their leader commits nothing. Another node under its number makes its replica anew, unless
+    /// it was the last one in sync: an empty log must not be taken for that one.
+    pub(super) fn lose(mut self, broker: BrokerId) -> PartitionChange<'a> {
+        self.distrusted = Some(broker);
+        self = self.leave(broker);
+        let place = self.record.replicas.iter().position(|id| *id == broker);
+        let directory = place.and_then(|place| self.record.directories.get_mut(place));
+        if let Some(directory) = directory
+            && !self.record.isr.contains(&broker)
+        {
+            *directory = DirectoryId::UNASSIGNED;
+        }
+        self
+    }
+
     /// Whether others hold the partition, and a broker's replica is in none of the directories that the broker can use.
     pub(super) fn is_without(&self, broker: BrokerId, log_dirs: &[DirectoryId]) -> bool {
         let directory = self.before.directory_of(broker);
@@ -137,6 +153,7 @@ impl<'a> PartitionChange<'a> {
         let PartitionChange { before, mut record, .. } = self;
         let is_as_before = record.leader == before.leader
             && record.isr == before.isr
+            && record.directories == before.directories
             && record.eligible == before.eligible;
         if is_as_before {
             return None;

@@ -4,6 +4,7 @@ use logway_model::{BrokerId, DirectoryId};
 use serde::{Deserialize, Serialize};
 
 use super::partition_change::of_all_held_by;
+use super::remove_broker::refuse_removed;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::record::{BrokerRecord, Endpoint, MetadataRecord};
@@ -36,6 +37,7 @@ impl Command for RegisterBroker {
         settings: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let RegisterBroker { id, endpoint, rack, log_dirs } = self;
+        refuse_removed(image, &log_dirs)?;
         let record = BrokerRecord { id, endpoint, rack, log_dirs };
         if image.broker(id) == Some(&record) {
             return Ok(Decision { records: Vec::new(), reply: () });

@@ -274,9 +274,9 @@ impl Node {
             Err(Failure { code, message, .. }) => {
                 tracing::warn!(%directory, message, "a node was not admitted");
                 match code {
-                    ErrorCode::ClusterAuthorizationFailed | ErrorCode::PolicyViolation => {
-                        AdmissionReply::Refused(message)
-                    }
+                    ErrorCode::ClusterAuthorizationFailed
+                    | ErrorCode::PolicyViolation
+                    | ErrorCode::BrokerIdNotRegistered => AdmissionReply::Refused(message),
                     _ => AdmissionReply::Failed(message),
                 }
             }

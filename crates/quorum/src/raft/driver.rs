@@ -15,7 +15,7 @@ use super::message::{Reply, Request};
 use super::shared::Shared;
 use super::{Consensus, Vote};
 use crate::leader::Leader;
-use crate::membership::{JoinRequest, MembersChange};
+use crate::membership::{JoinRequest, Member, MembersChange};
 use crate::options::Timings;
 
 /// A leader looks at its voters with every so many heartbeats.
@@ -31,6 +31,9 @@ const TRIES_MAX: u32 = 5;
 /// A leader whose disk has done nothing for so long, though there is something to do, speaks to nobody any more: what
 /// the others have to commit waits for it.
 const DISK_STALL_MAX: Duration = Duration::from_secs(2);
+
+/// Who has heard no leader for so long asks the others, as often, whether it was removed.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the driver does next.
 enum Part {
@@ -54,6 +57,7 @@ pub(crate) struct Driver {
     /// Answers that are awaited; they are given up with the driver.
     calls: JoinSet<()>,
     next_announcement: Instant,
+    next_question: Instant,
 }
 
 impl Driver {
@@ -68,6 +72,7 @@ impl Driver {
             beats: 0,
             calls: JoinSet::new(),
             next_announcement: now,
+            next_question: now,
         }
     }
 
@@ -78,6 +83,10 @@ impl Driver {
         while self.consensus.check_running().is_ok() {
             let membership = changes.borrow_and_update().membership_config.clone();
             self.shared().learn_members(&membership);
+            if let Some(id) = self.consensus.removed(self.shared().member().directory) {
+                self.shared().set_removed(id);
+                return;
+            }
             if is_news {
                 self.shared().tell_news();
             }
@@ -169,6 +178,7 @@ impl Driver {
             self.calls.spawn(async move { campaign(consensus).await });
         }
         self.announce();
+        self.ask_whether_removed();
         self.election_at.min(now + timings.lease)
     }
 
@@ -187,7 +197,26 @@ impl Driver {
 
     async fn learn(&mut self) -> Instant {
         self.announce();
+        self.ask_whether_removed();
         Instant::now() + self.shared().timings.lease
+    }
+
+    /// Asks everybody, if no leader is heard: one that was removed while it was away would wait for ever. Who knows of it
+    /// refuses any request of it, so the mildest will do.
+    fn ask_whether_removed(&mut self) {
+        let (shared, now) = (self.shared().clone(), Instant::now());
+        let has_leader = shared.contacts.is_within_lease(now, QUESTION_INTERVAL);
+        if has_leader || now < self.next_question {
+            return;
+        }
+        self.next_question = now + QUESTION_INTERVAL;
+        for &id in shared.members().nodes.keys().filter(|&&id| id != shared.own_id) {
+            let shared = shared.clone();
+            self.calls.spawn(async move {
+                let Some(peer) = shared.peer(id) else { return };
+                _ = shared.call(&peer, &Request::CommittedIndex, &[], QUESTION_INTERVAL).await;
+            });
+        }
     }
 
     /// Tells the leader where this node is reached now, if the members have something else.
@@ -195,14 +224,16 @@ impl Driver {
         let (shared, now) = (self.shared().clone(), Instant::now());
         let own = shared.member();
         let members = shared.members();
-        let is_known = members.nodes.get(&shared.own_id).is_none_or(|member| *member == own);
+        let is_as_told =
+            |member: &Member| (&member.addr, member.directory) == (&own.addr, own.directory);
+        let is_known = members.nodes.get(&shared.own_id).is_none_or(is_as_told);
         let can_tell = !own.addr.is_empty();
         if is_known || !can_tell || now < self.next_announcement {
             return;
         }
         self.next_announcement = now + shared.submit_timeout;
         let id = Some(crate::membership::broker_id(shared.own_id));
-        let (directory, address) = (own.directory, own.addr);
+        let (directory, address) = (own.directory, own.addr.clone());
         let change = MembersChange::Join(JoinRequest { id, directory, address });
         let leader = self.leader.clone();
         self.calls.spawn(async move {

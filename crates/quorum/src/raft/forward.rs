@@ -17,6 +17,7 @@ use crate::error::QuorumError;
 use crate::membership::{AdmissionRefusal, JoinRequest, MembersChange, broker_id};
 use crate::peer::{Identity, Peer, PeerError, PeerNetwork};
 use crate::proposer::Forwarded;
+use crate::status::QuorumDescription;
 
 impl Consensus {
     /// Whether a number is this node's.
@@ -55,9 +56,27 @@ impl Consensus {
         }
     }
 
+    /// Has another node say how the quorum is.
+    pub(crate) async fn forward_describe(
+        &self,
+        leader: u64,
+        deadline: Instant,
+    ) -> Result<QuorumDescription, QuorumError> {
+        match self.ask_leader(leader, &Request::Describe, deadline).await? {
+            Reply::Described(described) => described.map_err(|refusal| self.error(refusal)),
+            _ => Err(QuorumError::OutcomeUnknown),
+        }
+    }
+
+    /// The reply to a node that wants to know how the quorum is.
+    pub(crate) fn describe_reply(&self) -> Vec<u8> {
+        let described = self.check_leads().map(|()| self.describe());
+        encode_reply(&Reply::Described(described.map_err(|error| self.refusal(error))))
+    }
+
     /// The index up to which everything is committed, by the leader's word.
     pub(crate) async fn committed_index(&self, deadline: Instant) -> Result<u64, QuorumError> {
-        let Some(leader) = self.leader() else { return Err(QuorumError::NotLeader) };
+        let leader = self.known_leader()?;
         if self.is_own_id(leader) {
             self.check_lease()?;
             return Ok(self.raft.metrics().borrow().last_applied.map_or(0, |id| id.index));
@@ -133,6 +152,7 @@ impl Consensus {
             QuorumError::OutcomeUnknown => Refusal::Unknown,
             QuorumError::Forgotten => Refusal::TooOld,
             QuorumError::Admission(refusal) => Refusal::Admission(refusal),
+            QuorumError::Removed { id } => Refusal::Removed { id },
             QuorumError::DiskFull { free_bytes, .. } => Refusal::DiskFull { free_bytes },
             QuorumError::WaitsForSpace { .. } => Refusal::WaitsForSpace,
             other => Refusal::Stopped(other.to_string()),
@@ -155,6 +175,7 @@ impl Consensus {
                 QuorumError::DiskFull { path: self.path(), free_bytes }
             }
             Refusal::WaitsForSpace => QuorumError::WaitsForSpace { path: self.path() },
+            Refusal::Removed { id } => QuorumError::Removed { id },
             Refusal::Malformed(reason) => QuorumError::Stopped { reason },
         }
     }
@@ -192,6 +213,9 @@ pub(crate) async fn ask_to_join(
         }
         Ok(Reply::Members(Err(Refusal::NoMajority))) => {
             JoinAnswer::NoLeader("it leads, and hears no majority of the voters".to_owned())
+        }
+        Err(CallError::Refused(Refusal::Removed { id })) => {
+            JoinAnswer::Refused(AdmissionRefusal::Removed { id })
         }
         Ok(other) => JoinAnswer::NoLeader(format!("{other:?}")),
         Err(error) => JoinAnswer::NoLeader(error.to_string()),

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use logway_model::BrokerId;
+use logway_model::{BrokerId, DirectoryId};
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::{ChangeMembers, ServerState};
+use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
 use super::message::{Reply, Request};
 use super::{Consensus, Metrics, log_end, stopped};
 use crate::error::QuorumError;
-use crate::membership::{Admission, AdmissionRefusal, Member, MembersChange, Progress, broker_id};
-use crate::status::MemberStatus;
+use crate::membership::{
+    Admission, AdmissionRefusal, JoinRequest, Member, Members, VoterName, broker_id,
+};
+use crate::status::{MemberStatus, QuorumDescription};
+use crate::voters::{AllProgress, Progress, VotersChange};
 
 impl Consensus {
     /// Everybody, and how far they are as far as this node knows.
@@ -38,59 +42,141 @@ impl Consensus {
         members.nodes.iter().map(status).collect()
     }
 
-    /// Admits or removes a node, and returns when that is committed. `taken` has the numbers of brokers.
-    pub(crate) async fn change_members(
+    /// How the quorum is, as this node knows.
+    pub(crate) fn describe(&self) -> QuorumDescription {
+        QuorumDescription { status: self.status(), members: self.member_status() }
+    }
+
+    /// Admits a node, and returns when that is committed. `taken` has the numbers of brokers.
+    pub(crate) async fn admit(
         &self,
-        change: &MembersChange,
+        request: &JoinRequest,
         taken: impl Iterator<Item = u64>,
     ) -> Result<(BrokerId, u64), QuorumError> {
-        let _changing = self.shared.changing_members.lock().await;
-        self.check_leads()?;
-        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
-        let members = self.shared.members();
-        let (refused, own_id) = (QuorumError::Admission, self.shared.own_id);
-        match change {
-            MembersChange::Join(request) => {
-                match members.admit(request, own_id, taken).map_err(refused)? {
-                    Admission::Known(id) => Ok(self.members_done(id)),
-                    Admission::Put(id) => {
-                        let member =
-                            Member { addr: request.address.clone(), directory: request.directory };
-                        self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)])), true)
-                            .await?;
-                        Ok(self.members_done(id))
-                    }
-                }
-            }
-            MembersChange::Remove { id: broker } => {
-                let known =
-                    u64::try_from(broker.0).ok().filter(|id| members.nodes.contains_key(id));
-                let Some(id) = known else {
-                    return Err(refused(AdmissionRefusal::Unknown { id: *broker }));
-                };
-                if members.all_voters() == BTreeSet::from([id]) {
-                    return Err(refused(AdmissionRefusal::LastVoter { id: *broker }));
-                }
-                if id == self.shared.own_id {
-                    // Another one does it: a leader that is no member any more would lead on.
-                    self.hand_over().await;
-                    return Err(QuorumError::NotLeader);
-                }
-                let ids = BTreeSet::from([id]);
-                let change = match members.is_voter(id) {
-                    true => ChangeMembers::RemoveVoters(ids),
-                    false => ChangeMembers::RemoveNodes(ids),
-                };
-                self.change(change, false).await?;
+        let (_changing, members) = self.begin_change().await?;
+        if let Some(id) = self.removed(request.directory) {
+            return Err(QuorumError::Admission(AdmissionRefusal::Removed { id }));
+        }
+        let own_id = self.shared.own_id;
+        match members.admit(request, own_id, taken).map_err(QuorumError::Admission)? {
+            Admission::Known(id) => Ok(self.members_done(id)),
+            Admission::Put(id) => {
+                let known = members.nodes.get(&id).cloned().unwrap_or_default();
+                let (addr, directory) = (request.address.clone(), request.directory);
+                self.put(id, Member { addr, directory, ..known }).await?;
                 Ok(self.members_done(id))
             }
         }
     }
 
+    /// Whether a member may leave for good, and how the quorum knows it: `None` if it does not. `is_broker` says whether
+    /// the metadata has a broker of its number.
+    pub(crate) async fn check_removal(
+        &self,
+        broker: BrokerId,
+        is_broker: bool,
+    ) -> Result<Option<Member>, QuorumError> {
+        let (_changing, members) = self.begin_change().await?;
+        let refused = QuorumError::Admission;
+        let known = u64::try_from(broker.0).ok();
+        let known = known.and_then(|id| Some((id, members.nodes.get(&id)?.clone())));
+        match known {
+            None if is_broker => Ok(None),
+            None => Err(refused(AdmissionRefusal::Unknown { id: broker })),
+            Some((id, member)) => {
+                if members.is_voter(id) {
+                    members.check_without(id, &self.progress()).map_err(refused)?;
+                }
+                self.leave_it_to_another(id).await?;
+                Ok(Some(member))
+            }
+        }
+    }
+
+    /// Ends the membership of a node that was removed, if it has not ended yet.
+    pub(crate) async fn remove(&self, removed: &Member) -> Result<u64, QuorumError> {
+        let (_changing, members) = self.begin_change().await?;
+        let same = members.nodes.iter().find(|(_, member)| member.directory == removed.directory);
+        if let Some((&id, _)) = same {
+            self.remove_member(&members, id).await?;
+        }
+        Ok(self.members_index())
+    }
+
+    /// Gives a member a vote, and returns when that is committed.
+    pub(crate) async fn add_voter(&self, voter: VoterName) -> Result<(BrokerId, u64), QuorumError> {
+        let (_changing, members) = self.begin_change().await?;
+        let checked = members.check_add_voter(voter, &self.progress());
+        let id = checked.map_err(QuorumError::Admission)?;
+        let member = members.nodes[&id].clone();
+        if member.is_demoted {
+            self.put(id, Member { is_demoted: false, ..member }).await?;
+        }
+        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await?;
+        Ok(self.members_done(id))
+    }
+
+    /// Takes a voter's vote, and returns when that is committed. A leader that is stopped in between leaves a voter that
+    /// is marked, and the next one goes on ([`Consensus::improve_voters`]).
+    pub(crate) async fn remove_voter(
+        &self,
+        voter: VoterName,
+    ) -> Result<(BrokerId, u64), QuorumError> {
+        let (_changing, members) = self.begin_change().await?;
+        let checked = members.check_remove_voter(voter, &self.progress());
+        let id = checked.map_err(QuorumError::Admission)?;
+        self.leave_it_to_another(id).await?;
+        let member = members.nodes[&id].clone();
+        self.put(id, Member { is_demoted: true, ..member }).await?;
+        self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), true).await?;
+        Ok(self.members_done(id))
+    }
+
+    /// The members as they are, which change by nobody else while the guard lives.
+    async fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Members), QuorumError> {
+        let changing = self.shared.changing_members.lock().await;
+        self.check_leads()?;
+        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        let mut members = Members::clone(&self.shared.members());
+        // The founder tells its directory when another node joins.
+        let own = members.nodes.get_mut(&self.shared.own_id);
+        if let Some(own) = own.filter(|own| own.directory == DirectoryId::UNASSIGNED) {
+            own.directory = self.shared.member().directory;
+        }
+        Ok((changing, members))
+    }
+
+    /// A leader does nothing to its own place: one that is no voter any more would lead on. It hands over, and whoever
+    /// asked asks the next one.
+    async fn leave_it_to_another(&self, id: u64) -> Result<(), QuorumError> {
+        if id != self.shared.own_id {
+            return Ok(());
+        }
+        self.hand_over().await;
+        Err(QuorumError::NotLeader)
+    }
+
+    async fn put(&self, id: u64, member: Member) -> Result<(), QuorumError> {
+        self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)])), true).await
+    }
+
+    async fn remove_member(&self, members: &Members, id: u64) -> Result<(), QuorumError> {
+        let ids = BTreeSet::from([id]);
+        let change = match members.is_voter(id) {
+            true => ChangeMembers::RemoveVoters(ids),
+            false => ChangeMembers::RemoveNodes(ids),
+        };
+        self.change(change, false).await
+    }
+
     fn members_done(&self, id: u64) -> (BrokerId, u64) {
+        (broker_id(id), self.members_index())
+    }
+
+    /// The entry that has the members as they are.
+    fn members_index(&self) -> u64 {
         let metrics = self.raft.metrics();
-        let index = metrics.borrow().membership_config.log_id().map_or(0, |id| id.index);
-        (broker_id(id), index)
+        metrics.borrow().membership_config.log_id().map_or(0, |id| id.index)
     }
 
     /// Lets learners become voters where the quorum needs them, and finishes what another leader has
@@ -100,29 +186,39 @@ impl Consensus {
         if self.check_leads().is_err() {
             return;
         }
-        let members = self.shared.members();
-        let progress = self.progress();
-        let Some(change) = members.next_voters_change(&progress, self.shared.voters_max) else {
-            return;
-        };
+        let (members, progress) = (self.shared.members(), self.progress());
+        let was_removed = |directory| self.removed(directory).is_some();
+        let change = members.next_voters_change(&progress, self.shared.voters_max, was_removed);
+        let Some(change) = change else { return };
         tracing::info!(%change, "the quorum changes");
-        let change = match change {
-            crate::membership::VotersChange::Finish(voters) => {
-                ChangeMembers::ReplaceAllVoters(voters)
-            }
-            crate::membership::VotersChange::Promote(ids) => ChangeMembers::AddVoterIds(ids),
-        };
-        if let Err(error) = self.change(change, true).await {
+        if let Err(error) = self.make(change, &members).await {
             tracing::warn!(%error, "the quorum has not changed");
         }
     }
 
-    fn progress(&self) -> BTreeMap<u64, Progress> {
+    async fn make(&self, change: VotersChange, members: &Members) -> Result<(), QuorumError> {
+        match change {
+            VotersChange::Finish(voters) => {
+                self.change(ChangeMembers::ReplaceAllVoters(voters), true).await
+            }
+            VotersChange::Remove(id) => {
+                self.leave_it_to_another(id).await?;
+                self.remove_member(members, id).await
+            }
+            VotersChange::Demote(id) => {
+                self.leave_it_to_another(id).await?;
+                self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), true).await
+            }
+            VotersChange::Promote(ids) => self.change(ChangeMembers::AddVoterIds(ids), true).await,
+        }
+    }
+
+    fn progress(&self) -> AllProgress {
         let (members, now) = (self.shared.members(), Instant::now());
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
         let of = |&id: &u64| (id, self.progress_of(&metrics, id, now));
-        members.nodes.keys().map(of).collect()
+        AllProgress { own_id: self.shared.own_id, of: members.nodes.keys().map(of).collect() }
     }
 
     fn progress_of(&self, metrics: &Metrics, id: u64, now: Instant) -> Progress {
@@ -198,11 +294,11 @@ impl Consensus {
                 let progress = self.progress();
                 let members = self.shared.members();
                 let voters = members.all_voters().into_iter().filter(|&id| id != own_id);
-                let heard = voters.filter(|id| progress.get(id).is_some_and(|of| of.is_heard));
-                heard.min_by_key(|id| progress[id].lag_entries.unwrap_or(u64::MAX))
+                let heard = voters.filter(|id| progress.of.get(id).is_some_and(|of| of.is_heard));
+                heard.min_by_key(|id| progress.of[id].lag_entries.unwrap_or(u64::MAX))
             };
             let is_level =
-                |id| self.progress().get(&id).is_some_and(|of| of.lag_entries == Some(0));
+                |id| self.progress().of.get(&id).is_some_and(|of| of.lag_entries == Some(0));
             if let Some(id) = candidate.filter(|&id| is_level(id))
                 && let Some(peer) = self.shared.peer(id)
             {

@@ -33,6 +33,7 @@ use super::{LogId, SnapshotMeta, TypeConfig, Vote};
 use crate::command_id::CommandId;
 use crate::membership::{AdmissionRefusal, MembersChange};
 use crate::peer::{Identity, Lane, PEER_MESSAGE_MAX_BYTES};
+use crate::status::QuorumDescription;
 
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 45;
@@ -76,6 +77,8 @@ pub(super) enum Request {
     Members(MembersChange),
     /// Up to where is everything committed?
     CommittedIndex,
+    /// How is the quorum?
+    Describe,
 }
 
 /// Where a part of a snapshot belongs.
@@ -108,6 +111,7 @@ pub(super) enum Reply {
     Command(Result<CommandDone, Refusal>),
     Members(Result<MembersDone, Refusal>),
     CommittedIndex(Result<u64, Refusal>),
+    Described(Result<QuorumDescription, Refusal>),
     /// The request was not for this node, or it cannot be served.
     Refused(Refusal),
 }
@@ -145,6 +149,8 @@ pub(super) struct MembersDone {
 pub(super) enum Refusal {
     /// It is for another node, or another directory of this one.
     NotThisNode,
+    /// The sender was removed from the cluster.
+    Removed { id: BrokerId },
     /// It cannot be read.
     Malformed(String),
     /// This node does not lead. Nothing was done.

@@ -1,5 +1,6 @@
 //! What this node does with messages from others.
 
+use logway_model::{BrokerId, DirectoryId};
 use openraft::raft::{AppendEntriesRequest, VoteRequest, VoteResponse};
 use openraft::{ServerState, Snapshot};
 use tokio::time::Instant;
@@ -35,6 +36,7 @@ pub(super) struct Receiving {
 pub(crate) enum ForLeader {
     Command(Forwarded),
     Members(MembersChange),
+    Describe,
 }
 
 /// A message, as far as it could be answered here.
@@ -48,6 +50,10 @@ impl Consensus {
     pub(crate) async fn handle(&self, bytes: &[u8]) -> Handled {
         let reply = match decode_request(bytes) {
             Err(reason) => Reply::Refused(Refusal::Malformed(reason)),
+            // Who was removed may not know it: it was away, or its old leader was the last one it heard.
+            Ok((header, ..)) if let Some(id) = self.removed(header.from.directory) => {
+                Reply::Refused(Refusal::Removed { id })
+            }
             Ok((header, request, _)) if !self.is_for_this_node(header, &request) => {
                 Reply::Refused(Refusal::NotThisNode)
             }
@@ -60,6 +66,12 @@ impl Consensus {
             },
         };
         Handled::Replied(encode_reply(&reply))
+    }
+
+    /// The number of the node that had a directory, if it was removed as far as this node knows.
+    pub(super) fn removed(&self, directory: DirectoryId) -> Option<BrokerId> {
+        let image = self.published.image();
+        image.removed_brokers().by_directory(directory).map(|removed| removed.id)
     }
 
     /// Whether a request is for this node with this directory. One that joins knows an address only.
@@ -85,6 +97,7 @@ impl Consensus {
                 return Err(ForLeader::Command(Forwarded { id, since, command }));
             }
             Request::Members(change) => return Err(ForLeader::Members(change)),
+            Request::Describe => return Err(ForLeader::Describe),
             Request::CommittedIndex => Reply::CommittedIndex(match self.check_lease() {
                 Ok(()) => Ok(self.raft.metrics().borrow().last_applied.map_or(0, |id| id.index)),
                 Err(error) => Err(self.refusal(error)),
@@ -287,7 +300,8 @@ fn check(header: Header, request: &Request, own_id: u64) -> Result<(), &'static 
         }
         Request::Command { id: CommandId { .. }, .. }
         | Request::Members(_)
-        | Request::CommittedIndex => Ok(()),
+        | Request::CommittedIndex
+        | Request::Describe => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use logway_model::{BrokerId, DirectoryId};
 use openraft::ServerState;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::message::{Header, Refusal, Reply, Request, decode_reply, encode_request};
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     is_transferring: AtomicBool,
     /// The term of the leader that wants this node to take its place.
     resigned_term: AtomicU64,
+    /// The number that this node had, once it knows that it was removed from the cluster.
+    removed: watch::Sender<Option<BrokerId>>,
     chance: Mutex<Chance>,
     instance: u64,
     sequence: AtomicU64,
@@ -103,6 +105,7 @@ impl Shared {
             changing_members: tokio::sync::Mutex::default(),
             is_transferring: AtomicBool::new(false),
             resigned_term: AtomicU64::new(NO_TERM),
+            removed: watch::Sender::new(None),
             chance: Mutex::new(chance),
             instance,
             sequence: AtomicU64::new(0),
@@ -134,7 +137,27 @@ impl Shared {
 
     /// This node as a member.
     pub(super) fn member(&self) -> Member {
-        Member { addr: self.address.clone(), directory: self.own.directory }
+        Member { addr: self.address.clone(), directory: self.own.directory, is_demoted: false }
+    }
+
+    /// Others say that this node was removed from the cluster, or its own image does.
+    pub(super) fn set_removed(&self, id: BrokerId) {
+        if self.removed.send_replace(Some(id)).is_none() {
+            tracing::error!(%id, "this node was removed from the cluster");
+        }
+    }
+
+    /// The number that this node had, once it knows that it was removed from the cluster.
+    pub(super) fn removed(&self) -> Option<BrokerId> {
+        *self.removed.borrow()
+    }
+
+    /// Waits until this node knows that it was removed, which may never be.
+    pub(super) async fn wait_until_removed(&self) -> BrokerId {
+        let mut removed = self.removed.subscribe();
+        let removed = removed.wait_for(Option::is_some).await;
+        let removed = removed.expect("this, which has the sender, exists");
+        removed.expect("it was waited for")
     }
 
     fn lock_members(&self) -> MutexGuard<'_, Arc<Members>> {
@@ -244,7 +267,11 @@ impl Shared {
         let Some(network) = &self.network else {
             return Err(PeerError::Unreachable("this node has no network".to_owned()).into());
         };
-        ask(network, self.own, to, request, rest, timeout).await
+        let reply = ask(network, self.own, to, request, rest, timeout).await;
+        if let Err(CallError::Refused(Refusal::Removed { id })) = &reply {
+            self.set_removed(*id);
+        }
+        reply
     }
 }
 

@@ -6,6 +6,7 @@
 //! QUORUM_WORLDS=5000 QUORUM_SEED=0 cargo test -p logway-quorum --test cluster worlds -- --nocapture
 //! ```
 
+mod leaving;
 mod network;
 mod nodes;
 mod oracle;

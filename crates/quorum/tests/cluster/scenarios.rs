@@ -240,7 +240,8 @@ fn a_leader_that_is_removed_hands_over_first() {
         let id = nodes.all[&leader].id.expect("is known");
         let asked = nodes.quorum(leader);
         let removed = asked.change_members(MembersChange::Remove { id });
-        _ = timeout(Duration::from_secs(10), removed).await;
+        let removed = timeout(Duration::from_secs(10), removed).await.expect("in bounded time");
+        assert_eq!(removed.expect("another one does it"), id);
         nodes.kill(leader);
         nodes
             .until("the learner votes in its place", |nodes| {
@@ -251,7 +252,8 @@ fn a_leader_that_is_removed_hands_over_first() {
             })
             .await;
         let (number, quorum) = nodes.running().next().expect("runs");
-        create(quorum, 1).await.unwrap_or_else(|error| panic!("node {number}: {error}"));
+        let told = quorum.submit(AllocateProducerIds).await;
+        told.unwrap_or_else(|error| panic!("node {number}: {error}"));
     });
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use logway_log::fs::sim::Rng;
 use logway_metadata::controller::AllocateProducerIds;
 use logway_model::ErrorCode;
-use logway_quorum::{MembersChange, MetadataQuorum, Mutation, QuorumError, Start};
+use logway_quorum::{MembersChange, MetadataQuorum, Mutation, QuorumError, Start, VoterName};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -311,10 +311,10 @@ impl World {
     }
 
     async fn change_members(&mut self) -> Result<(), String> {
-        let is_removal = self.rng.below(3) == 0;
-        match is_removal && self.nodes.all.len() > 4 {
-            true => self.remove_one().await,
-            false => self.add_node().await?,
+        match self.rng.below(6) {
+            0 | 1 if self.nodes.all.len() > 4 => self.remove_one().await,
+            2 => self.change_voters().await,
+            _ => self.add_node().await?,
         }
         Ok(())
     }
@@ -353,6 +353,26 @@ impl World {
             Ok(Ok(_)) => self.forget(number),
             _ => _ = self.doubtful.insert(number),
         }
+        // It may have been the one broker that topics are made on.
+        _ = timeout(Duration::from_secs(3), register(&quorum)).await;
+    }
+
+    /// Takes a voter's vote, or gives it back.
+    async fn change_voters(&mut self) {
+        let members: Vec<usize> = self.nodes.all.keys().copied().collect();
+        let number = members[self.rng.below(members.len())];
+        let Some(asked) = self.any_running() else { return };
+        let node = &self.nodes.all[&number];
+        let Some(id) = node.id else { return };
+        let voter = VoterName { id, directory: node.directory };
+        let quorum = self.nodes.quorum(asked);
+        let is_voter = quorum.status().voters.iter().any(|known| known.id == id);
+        let change = match is_voter {
+            true => MembersChange::RemoveVoter(voter),
+            false => MembersChange::AddVoter(voter),
+        };
+        // Whatever the answer is: the quorum goes on.
+        _ = timeout(Duration::from_secs(3), quorum.change_members(change)).await;
     }
 
     /// A node is no member any more.

@@ -101,7 +101,7 @@ enum Command {
     /// Create, list, renew and expire delegation tokens, which programs log in with for users
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Look at the cluster as a whole
+    /// Look at the cluster as a whole, and take nodes out of it
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
     /// Look into a data directory without a broker, and repair it

@@ -1,17 +1,18 @@
 //! What is about the whole cluster, or about this node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::Guard;
 use logway_log::LogDir;
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId};
-use logway_node::Node;
 use logway_node::access::{Operation, Resource};
 use logway_node::log_dirs::LogDirs;
 use logway_node::log_levels::LogLevels;
 use logway_node::topics::TopicTable;
-use logway_quorum::{MemberStatus, QuorumStatus};
+use logway_node::{Failure, Node};
+use logway_quorum::{MembersChange, QuorumDescription, QuorumError};
 
 use super::TopicGrant;
 use crate::request::RequestContext;
@@ -44,14 +45,27 @@ impl Cluster {
         self.0.topics()
     }
 
-    /// How the quorum is.
-    pub(crate) fn quorum_status(&self) -> QuorumStatus {
-        self.0.quorum.status()
+    /// How the quorum is by its leader's word, if one is found in time.
+    pub(crate) async fn quorum(
+        &self,
+        patience: Duration,
+    ) -> Result<QuorumDescription, QuorumError> {
+        self.0.quorum.describe(patience).await
     }
 
-    /// Everybody who belongs to the quorum.
-    pub(crate) fn quorum_members(&self) -> Vec<MemberStatus> {
-        self.0.quorum.members()
+    /// How the quorum is as far as this node knows.
+    pub(crate) fn quorum_seen_here(&self) -> QuorumDescription {
+        self.0.quorum.own_description()
+    }
+
+    /// Changes who belongs to the quorum and who votes, while the memory of a request is held.
+    pub(crate) async fn change_members(
+        &self,
+        context: &RequestContext,
+        change: MembersChange,
+        time_max: Option<Duration>,
+    ) -> Result<(), Failure> {
+        self.0.change_members(change, time_max, context.building.clone()).await
     }
 
     /// The log directories of this node.

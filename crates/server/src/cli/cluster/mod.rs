@@ -2,6 +2,7 @@
 
 mod health;
 mod info;
+mod remove;
 mod safe_to_stop;
 mod state;
 mod status;
@@ -22,6 +23,7 @@ pub(super) enum ClusterCommand {
     /// Create, list and revoke join tokens, by which nodes are admitted to a secure cluster
     #[command(subcommand)]
     Token(token::TokenCommand),
+    Remove(remove::RemoveArgs),
 }
 
 /// What the commands print as JSON.
@@ -33,6 +35,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<Vec<token::Row>>("cluster token list"),
         Shape::document::<token::Row>("cluster token create"),
         Shape::document::<token::Revoked>("cluster token revoke"),
+        Shape::document::<remove::Removal>("cluster remove"),
     ]
 }
 
@@ -43,5 +46,6 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
         ClusterCommand::Token(command) => token::run(command, global).await,
+        ClusterCommand::Remove(args) => remove::run(args, global).await,
     }
 }

@@ -29,8 +29,20 @@ pub(super) struct Stops {
 #[derive(Debug)]
 struct Replicas {
     partition: Partition,
+    replicas: Vec<BrokerId>,
     isr: Vec<BrokerId>,
     in_sync_min: usize,
+}
+
+/// The partitions that a node has replicas of, by what becomes of them when it is gone for good.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftBehind {
+    /// Nobody else has all their records.
+    pub(super) offline: Vec<Partition>,
+    /// They can be read, and take no records with `acks=all`.
+    pub(super) under_min_isr: Vec<Partition>,
+    /// They go on with a replica less.
+    pub(super) under_replicated: Vec<Partition>,
 }
 
 /// What keeps a node from being stopped.
@@ -50,6 +62,7 @@ impl Stops {
         let partitions = state.partitions().map(|(name, partition)| Replicas {
             in_sync_min: needed_in_sync(partition, in_sync_min.get(&name.topic).copied()),
             partition: Partition::new(&name),
+            replicas: partition.replicas.clone(),
             isr: partition.isr.clone(),
         });
         let voters = || state.quorum.iter().flat_map(|quorum| &quorum.voters);
@@ -67,6 +80,35 @@ impl Stops {
     pub(super) fn under_min_in_sync(&self) -> Vec<Partition> {
         let lacking = self.partitions.iter().filter(|it| it.isr.len() < it.in_sync_min);
         lacking.map(|it| it.partition.clone()).collect()
+    }
+
+    /// What would become of the partitions that a node has replicas of, if it were gone for good.
+    pub(super) fn left_behind(&self, node: BrokerId) -> LeftBehind {
+        let mut left = LeftBehind::default();
+        for it in self.partitions.iter().filter(|it| it.replicas.contains(&node)) {
+            let in_sync = self.left_in_sync(node, it);
+            let place = match in_sync {
+                Some(0) => &mut left.offline,
+                Some(in_sync) if in_sync < it.in_sync_min => &mut left.under_min_isr,
+                _ => &mut left.under_replicated,
+            };
+            place.push(it.partition.clone());
+        }
+        left
+    }
+
+    /// Why the quorum could not go on, if a node were gone for good; `None` if it can.
+    pub(super) fn without_quorum(&self, node: BrokerId) -> Option<String> {
+        let left: Vec<&BrokerId> = self.voters.iter().filter(|voter| **voter != node).collect();
+        let alive = left.iter().filter(|voter| self.alive.contains(voter)).count();
+        let (needed, is_voter) = (majority(left.len()), self.voters.contains(&node));
+        match left.len() {
+            0 if is_voter => Some("it is the only voter".to_owned()),
+            left if is_voter && alive < needed => Some(format!(
+                "of the {left} voters that would be left, the quorum needs {needed} alive and would have {alive}"
+            )),
+            _ => None,
+        }
     }
 
     /// Why a node should not be stopped now; `None` if it can.
@@ -199,6 +241,41 @@ mod tests {
         assert_eq!(reasons(&state, 1), ["", NO_MAJORITY, NO_MAJORITY]);
         state.quorum = None;
         assert_eq!(reasons(&state, 1), ["", "", ""], "of brokers that tell of no quorum");
+    }
+
+    #[test]
+    fn a_node_that_goes_for_good_leaves_partitions_behind() {
+        let mut state = state(&[
+            (&[1, 2, 3], &[1, 2, 3]),
+            (&[1, 2, 3], &[2, 3]),
+            (&[2, 3], &[2, 3]),
+            (&[3], &[3]),
+            (&[1], &[1]),
+            (&[1, 3], &[1]),
+        ]);
+        let names =
+            |of: &[Partition]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let left = |state: &ClusterState| {
+            let topic = TopicName::new("t").expect("a name");
+            let stops = Stops::of(state, &BTreeMap::from([(topic, 2)]));
+            let left = stops.left_behind(BrokerId(3));
+            let quorum = stops.without_quorum(BrokerId(3)).is_some();
+            (
+                names(&left.offline),
+                names(&left.under_min_isr),
+                names(&left.under_replicated),
+                quorum,
+            )
+        };
+        let three = |offline: &str, under_min: &str, under: &str, quorum| {
+            (offline.to_owned(), under_min.to_owned(), under.to_owned(), quorum)
+        };
+        assert_eq!(left(&state), three("t-3", "t-1 t-2", "t-0 t-5", false));
+        state.silent.insert(BrokerId(2));
+        assert_eq!(left(&state), three("t-1 t-2 t-3", "t-0", "t-5", true));
+        state.silent.insert(BrokerId(3));
+        state.silent.remove(&BrokerId(2));
+        assert_eq!(left(&state), three("t-3", "t-1 t-2", "t-0 t-5", false), "it is dead already");
     }
 
     #[test]

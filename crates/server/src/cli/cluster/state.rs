@@ -190,7 +190,7 @@ pub(super) fn is_under_replicated(partition: &PartitionMetadata) -> bool {
 
 /// What is known of the quorum, if the broker has one and tells.
 async fn quorum(client: &Client) -> Result<Option<QuorumDescription>, ClientError> {
-    match client.describe_whole_quorum().await {
+    match client.describe_quorum().await {
         Ok(quorum) => Ok(Some(quorum)),
         Err(ClientError::Unsupported { .. }) => Ok(None),
         Err(error) => Err(error),

@@ -83,7 +83,7 @@ pub(super) async fn run(_args: StatusArgs, global: &GlobalArgs) -> Result<(), Cl
 }
 
 /// How many replicas each topic wants in sync. One is enough where that is not shown.
-async fn in_sync_min(
+pub(super) async fn in_sync_min(
     client: &Client,
     state: &ClusterState,
 ) -> Result<BTreeMap<TopicName, usize>, CliError> {
@@ -161,7 +161,7 @@ fn summary(status: &Status) -> Table {
 }
 
 /// How many, and the names of the first.
-fn first_of(partitions: &[Partition]) -> String {
+pub(super) fn first_of(partitions: &[Partition]) -> String {
     let count = partitions.len();
     let names: Vec<String> = partitions.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     match names.len() {
