@@ -130,7 +130,7 @@ struct Quorum {
 impl Quorum {
     async fn of(context: &RequestContext, cluster: &Cluster) -> Quorum {
         let own_id = context.settings().node_id;
-        let told = cluster.quorum(LEADER_PATIENCE).await;
+        let told = cluster.quorum_by_leader(LEADER_PATIENCE).await;
         let is_told_by_leader = told.is_ok();
         let QuorumDescription { mut status, mut members } = told.unwrap_or_else(|error| {
             tracing::debug!(%error, "the leader of the quorum does not tell how it is");

@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     /// How the quorum is by its leader's word, if one is found in time.
-    pub(crate) async fn quorum(
+    pub(crate) async fn quorum_by_leader(
         &self,
         patience: Duration,
     ) -> Result<QuorumDescription, QuorumError> {

@@ -72,9 +72,9 @@ pub(super) async fn run(args: RemoveArgs, global: &GlobalArgs) -> Result<(), Cli
     match (&removal.refused_because, removal.removed) {
         (Some(reason), _) => {
             let refused = CliError::Input(format!("node {} is not removed: {reason}", args.node));
-            Err(match removal.offline_partitions.is_empty() {
-                true => refused,
-                false => refused.with_hint(
+            Err(match stops.without_quorum(removal.node) {
+                Some(_) => refused,
+                None => refused.with_hint(
                     "if the node can be started, delete or copy those topics first; to lose what it alone has, say --force",
                 ),
             })
