@@ -61,7 +61,7 @@ pub use delete_topics::{
 pub use elect_leaders::{ElectLeaders, Election};
 pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
-pub use node_keys::{AdmitNodeKey, FoundNodeKeys, NODE_KEYS_MAX, join_tokens};
+pub use node_keys::{AdmitNodeKey, FoundNodeKeys, NODE_KEYS_MAX, join_tokens, was_admitted};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
 pub use remove_broker::RemoveBroker;

@@ -64,7 +64,7 @@ pub struct MetadataImage {
     /// What all streams share.
     streams: Option<Arc<StreamsRecord>>,
     /// The keys of the nodes, where they talk by TLS.
-    node_keys: RedBlackTreeMapSync<DirectoryId, Digest>,
+    node_keys: RedBlackTreeMapSync<DirectoryId, NodeKeyRecord>,
     partition_count: usize,
     /// How many replicas each log directory holds; no entry is zero.
     replicas_by_directory: RedBlackTreeMapSync<DirectoryId, usize>,
@@ -128,10 +128,7 @@ impl MetadataImage {
         self.acls.push_records(&mut records);
         self.delegation_tokens.push_records(&mut records);
         records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
-        records.extend(
-            self.node_keys()
-                .map(|(directory, key)| MetadataRecord::NodeKey(NodeKeyRecord { directory, key })),
-        );
+        records.extend(self.node_keys.values().copied().map(MetadataRecord::NodeKey));
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
@@ -142,12 +139,17 @@ impl MetadataImage {
 
     /// The key by which the node of a directory is known.
     pub fn node_key(&self, directory: DirectoryId) -> Option<Digest> {
-        self.node_keys.get(&directory).copied()
+        Some(self.node_keys.get(&directory)?.key)
+    }
+
+    /// The same, and the token that the node was admitted by.
+    pub fn node_admission(&self, directory: DirectoryId) -> Option<&NodeKeyRecord> {
+        self.node_keys.get(&directory)
     }
 
     /// The directories of all nodes that are known by a key; none where nodes do not talk by TLS.
     pub fn node_keys(&self) -> impl Iterator<Item = (DirectoryId, Digest)> {
-        self.node_keys.iter().map(|(directory, key)| (*directory, *key))
+        self.node_keys.values().map(|node| (node.directory, node.key))
     }
 
     /// The topic of a name.
@@ -363,8 +365,8 @@ impl MetadataImage {
                 self.streams = Some(Arc::new(record.clone()));
                 Ok(())
             }
-            MetadataRecord::NodeKey(NodeKeyRecord { directory, key }) => {
-                self.node_keys.insert_mut(*directory, *key);
+            MetadataRecord::NodeKey(record) => {
+                self.node_keys.insert_mut(record.directory, *record);
                 Ok(())
             }
         }

@@ -55,7 +55,8 @@ impl TryFrom<String> for Digest {
 
 /// What the cluster keeps of a join token, as `SECRET:EXPIRES:USES` in the setting `logway.join.tokens`: nobody can join
 /// by what is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct JoinToken {
     /// Of the token's secret. By it a token is known.
     pub secret: Digest,
@@ -63,6 +64,20 @@ pub struct JoinToken {
     pub expires_ms: i64,
     /// How many nodes can still join by it, at least one.
     pub uses: u32,
+}
+
+impl From<JoinToken> for String {
+    fn from(token: JoinToken) -> String {
+        token.to_string()
+    }
+}
+
+impl TryFrom<String> for JoinToken {
+    type Error = WrongForm;
+
+    fn try_from(text: String) -> Result<JoinToken, WrongForm> {
+        text.parse()
+    }
 }
 
 impl fmt::Display for JoinToken {

@@ -35,7 +35,7 @@ use crate::acl::Acl;
 use crate::credential::ScramCredential;
 use crate::delegation_token::DelegationToken;
 use crate::error::excerpt;
-use crate::join_token::Digest;
+use crate::join_token::{Digest, JoinToken};
 use crate::level::{
     MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, REMOVALS_FEATURE, REMOVALS_LEVEL,
     SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
@@ -331,13 +331,15 @@ pub struct AclRecord {
 }
 
 /// By what a node is known to the others (see [`FoundNodeKeys`](crate::controller::FoundNodeKeys)).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeKeyRecord {
     /// The directory that has the node's place in the quorum.
     pub directory: DirectoryId,
     /// Of its public key.
     pub key: Digest,
+    /// The token that it was admitted by, as of then; `None` for the first node.
+    pub token: Option<JoinToken>,
 }
 
 /// A delegation token is gone: it has expired, or somebody ended it (KIP-48).

@@ -107,6 +107,18 @@ fn a_token_admits_as_many_nodes_as_it_says() {
     // The answer was lost: it counts once.
     assert_eq!(admit(&mut image, 5, SECOND), Ok(()));
     assert_eq!(join_tokens(&image).len(), 1);
+    // Its directory and its key anybody can see.
+    assert_eq!(admit(&mut image, 7, SECOND), refused, "with another secret");
+    let late = AdmitNodeKey {
+        secret: Digest([5; 32]),
+        directory: SECOND,
+        key: OTHER_KEY,
+        now_ms: NOW_MS + 1,
+    };
+    assert!(submit(&mut image, late).is_err(), "the token has expired");
+    let first =
+        AdmitNodeKey { secret: Digest([5; 32]), directory: FIRST, key: KEY, now_ms: NOW_MS };
+    assert!(submit(&mut image, first).is_err(), "nobody has admitted the first node");
     assert_eq!(admit(&mut image, 5, THIRD), Ok(()));
     assert_eq!(join_tokens(&image), []);
     assert_eq!(admit(&mut image, 5, DirectoryId(Uuid([4; 16]))), refused, "it is used up");

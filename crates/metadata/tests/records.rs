@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use logway_metadata::acl::{Acl, AclOperation, PatternType, Permission, ResourceType};
 use logway_metadata::credential::{Bytes, ScramCredential};
 use logway_metadata::delegation_token::DelegationToken;
-use logway_metadata::join_token::Digest;
+use logway_metadata::join_token::{Digest, JoinToken};
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
@@ -114,10 +114,12 @@ fn every_kind_has_its_form() {
             MetadataRecord::NodeKey(NodeKeyRecord {
                 directory: DirectoryId(Uuid([7; 16])),
                 key: Digest([8; 32]),
+                token: Some(JoinToken { secret: Digest([9; 32]), expires_ms: 5, uses: 2 }),
             }),
             concat!(
                 r#"{"node_key/0":{"directory":"BwcHBwcHBwcHBwcHBwcHBw","#,
-                r#""key":"CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg"}}"#
+                r#""key":"CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg","#,
+                r#""token":"CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk:5:2"}}"#
             ),
         ),
         (

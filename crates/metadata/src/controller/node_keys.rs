@@ -38,7 +38,7 @@ impl Command for FoundNodeKeys {
         let records = match image.node_key(directory) {
             Some(known) if known == key => Vec::new(),
             None if image.node_keys().next().is_none() => {
-                let record = NodeKeyRecord { directory, key };
+                let record = NodeKeyRecord { directory, key, token: None };
                 let authority = ConfigRecord {
                     resource: ConfigResource::BrokerDefault,
                     name: NODE_AUTHORITY_SETTING.to_owned(),
@@ -77,11 +77,10 @@ impl Command for AdmitNodeKey {
         image: &MetadataImage,
         _broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
-        let AdmitNodeKey { secret, directory, key, now_ms } = self;
-        // The answer to its first attempt was lost.
-        if image.node_key(directory) == Some(key) {
+        if was_admitted(image, &self) {
             return Ok(Decision { records: Vec::new(), reply: () });
         }
+        let AdmitNodeKey { secret, directory, key, now_ms } = self;
         if image.node_keys().next().is_none() {
             return Err(refused("The nodes of the cluster do not talk by TLS."));
         }
@@ -96,12 +95,15 @@ impl Command for AdmitNodeKey {
         }
         refuse_removed(image, &[directory])?;
         if image.node_key(directory).is_some() {
-            return Err(refused("The cluster knows the node of this directory by another key."));
+            return Err(refused(
+                "The cluster knows the node of this directory already. It needs no token.",
+            ));
         }
         if image.node_keys().count() >= NODE_KEYS_MAX {
             let message = format!("A cluster can have {NODE_KEYS_MAX} nodes at most.");
             return Err(ControllerError::new(ErrorCode::PolicyViolation, message));
         }
+        let admitted_by = *token;
         token.uses -= 1;
         tokens.retain(|token| token.uses > 0 && token.expires_ms > now_ms);
         let left: Vec<String> = tokens.iter().map(JoinToken::to_string).collect();
@@ -110,10 +112,20 @@ impl Command for AdmitNodeKey {
             name: JOIN_TOKENS_SETTING.to_owned(),
             value: Some(left.join(",")).filter(|left| !left.is_empty()),
         };
-        let key = NodeKeyRecord { directory, key };
+        let key = NodeKeyRecord { directory, key, token: Some(admitted_by) };
         let records = vec![MetadataRecord::Config(tokens), MetadataRecord::NodeKey(key)];
         Ok(with_features(Decision { records, reply: () }, image))
     }
+}
+
+/// Whether a node was admitted before, and the answer to that was lost. It has to show the same token, whose time has to last:
+/// who a node is and by which key it is known is no secret.
+pub fn was_admitted(image: &MetadataImage, request: &AdmitNodeKey) -> bool {
+    let AdmitNodeKey { secret, directory, key, now_ms } = *request;
+    image.node_admission(directory).is_some_and(|node| {
+        let token = node.token.filter(|token| token.secret == secret && token.expires_ms > now_ms);
+        node.key == key && token.is_some()
+    })
 }
 
 /// The tokens that nodes can join by.

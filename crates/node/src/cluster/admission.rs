@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use logway_metadata::controller::{AdmitNodeKey, FoundNodeKeys, join_tokens};
+use logway_metadata::controller::{AdmitNodeKey, FoundNodeKeys, join_tokens, was_admitted};
 use logway_metadata::join_token::Digest;
 use logway_model::{DirectoryId, ErrorCode, Uuid};
 use logway_peers::{Admission, Identity, Kind, Lane, PeerError, ask_for_admission};
@@ -287,16 +287,16 @@ impl Node {
     async fn admit_key(self: &Arc<Self>, request: AdmissionRequest) -> Result<(), Failure> {
         let AdmissionRequest { secret, directory, key } = request;
         let secret = digest_of(&secret.0);
-        let image = self.image();
-        // Anybody can ask. Only who has a token that is known may keep the controller busy.
-        let is_known = join_tokens(&image).iter().any(|token| token.secret == secret);
-        if !is_known && image.node_key(directory) != Some(key) {
-            let message = "the join token is not known: it was used, has expired or was revoked, or is another cluster's";
-            return Err(Failure::new(ErrorCode::ClusterAuthorizationFailed, message));
-        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let command = AdmitNodeKey { secret, directory, key, now_ms };
+        let image = self.image();
+        // Anybody can ask. Only who has a token that is known may keep the controller busy.
+        let is_known = join_tokens(&image).iter().any(|token| token.secret == secret);
+        if !is_known && !was_admitted(&image, &command) {
+            let message = "the join token is not known: it was used, has expired or was revoked, or is another cluster's";
+            return Err(Failure::new(ErrorCode::ClusterAuthorizationFailed, message));
+        }
         self.submit(command, Some(ADMITTING_MAX), None).await
     }
 
