@@ -53,7 +53,7 @@ pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delegation_tokens::{
     ChangedToken, CreateDelegationToken, ExpireDelegationToken, RemoveExpiredTokens,
     RenewDelegationToken, TOKEN_NAMES_MAX_BYTES, TOKEN_RENEWERS_MAX, TOKENS_MAX,
-    TOKENS_OF_OWNER_MAX,
+    TOKENS_OF_OWNER_MAX, check_token_names,
 };
 pub use delete_topics::{
     DeleteTopics, DeletedTopic, TopicReference, unknown_topic, unknown_topic_id,

@@ -175,9 +175,10 @@ async fn step(
     exchange: &mut Exchange,
     token: &[u8],
 ) -> Result<Step, Refusal> {
-    let image = service.node.image();
-    let find = |user: &str, mechanism| image.users().credential(user, mechanism).cloned();
-    let find_token = |id: &str| image.delegation_tokens().token(id).cloned();
+    // Who has waited for its turn is judged by what holds then.
+    let image = || service.node.image();
+    let find = |user: &str, mechanism| image().users().credential(user, mechanism).cloned();
+    let find_token = |id: &str| image().delegation_tokens().token(id).cloned();
     let key = service.node.token_key().ok();
     let delegation_tokens = key.map(|key| DelegationTokens { key, find: &find_token });
     let strangers = &service.strangers;

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use logway_metadata::controller::ChangedToken;
+use logway_metadata::controller::{ChangedToken, TOKEN_NAMES_MAX_BYTES, check_token_names};
 use logway_model::ErrorCode;
 use logway_node::Failure;
 use logway_node::access::Principal;
@@ -89,13 +89,22 @@ pub(crate) mod create {
         (owner_type, owner): &(WireString, WireString),
         request: &CreateDelegationTokenRequest,
     ) -> Result<WantedToken, Failure> {
+        let no_user = || {
+            let message = "Owners and renewers of tokens are of the type User.";
+            Failure::new(ErrorCode::InvalidPrincipalType, message)
+        };
+        // Before anything of them is copied, or written into a log.
+        if owner_type.len() > TOKEN_NAMES_MAX_BYTES {
+            return Err(no_user());
+        }
+        let renewers = request.renewers.iter().map(|renewer| &*renewer.principal_name);
+        check_token_names([&**owner, context.principal().name()].into_iter().chain(renewers))?;
         context.check_token_for(&format!("{owner_type}:{owner}"))?;
         let renewer_types = request.renewers.iter().map(|renewer| &renewer.principal_type);
         // Kafka takes any type of owner. Who logs in with the token is a user of that name in any case, so that a permission
         // for another type would be one for the user.
         if renewer_types.chain([owner_type]).any(|kind| **kind != *Principal::USER) {
-            let message = "Owners and renewers of tokens are of the type User.";
-            return Err(Failure::new(ErrorCode::InvalidPrincipalType, message));
+            return Err(no_user());
         }
         let renewers = request.renewers.iter().map(|renewer| renewer.principal_name.to_string());
         Ok(WantedToken {

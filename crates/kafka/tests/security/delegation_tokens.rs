@@ -332,6 +332,29 @@ async fn at_version<R: Request>(connection: &Connection, request: &R, version: i
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_would_take_too_much_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = start(dir.path(), &["alice"], &[]).await;
+    let alice = connect_as(guarded(&broker), "alice").await;
+    let violation = ErrorCode::PolicyViolation.code();
+    let renewers = vec![own().renewers.remove(0); 65];
+    let many = CreateDelegationTokenRequest { renewers, ..own() };
+    assert_eq!(create(&alice, &many).await.error_code, violation);
+    assert_eq!(create(&alice, &of(&"x".repeat(5_000))).await.error_code, violation);
+    let long = b"x".repeat(100_000);
+    assert_eq!(renew(&alice, &long, i64::MIN).await, (NOT_FOUND, 0));
+    assert_eq!(expire(&alice, &long, i64::MAX).await, (NOT_FOUND, 0));
+    for lifetime in [i64::MIN, i64::MAX] {
+        let request = CreateDelegationTokenRequest { max_lifetime_ms: lifetime, ..own() };
+        let token = create(&alice, &request).await;
+        assert_eq!(token.error_code, OK);
+        assert_eq!(renew(&alice, &token.hmac, lifetime).await.0, OK);
+        assert_eq!(expire(&alice, &token.hmac, lifetime).await.0, OK);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn versions_without_requesters_are_answered_without() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = start(dir.path(), &["alice"], &[]).await;

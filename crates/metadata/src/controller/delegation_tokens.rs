@@ -22,7 +22,7 @@ pub const TOKENS_OF_OWNER_MAX: usize = 1_000;
 /// The most renewers of one token.
 pub const TOKEN_RENEWERS_MAX: usize = 64;
 
-/// The most that the names in one token take together. All tokens take 40 MB of names at most.
+/// The most that the names in one token take together, so that those of all take 40 MB at most.
 pub const TOKEN_NAMES_MAX_BYTES: usize = 4_096;
 
 /// Makes a token.
@@ -65,30 +65,39 @@ impl Command for CreateDelegationToken {
             expires_ms: later(now, settings.renewal_max_ms).min(max_ms),
             max_ms,
         };
-        check_bounds(&token, image)?;
+        check_token_names(token.users())?;
+        check_room(&token, image)?;
         let records = vec![MetadataRecord::DelegationToken(token.clone())];
         Ok(with_features(Decision { records, reply: token }, image))
     }
 }
 
-fn check_bounds(token: &DelegationToken, image: &MetadataImage) -> Result<(), ControllerError> {
-    let too_much = |message: String| Err(ControllerError::new(ErrorCode::PolicyViolation, message));
-    if token.renewers.len() > TOKEN_RENEWERS_MAX {
-        return too_much(format!("A token has {TOKEN_RENEWERS_MAX} renewers at most."));
+/// Whether a token can have these names: its owner, who asks for it, and its renewers.
+pub fn check_token_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), ControllerError> {
+    let (count, bytes) = names.fold((0, 0), |(count, bytes), it| (count + 1, bytes + it.len()));
+    if count > TOKEN_RENEWERS_MAX + 2 {
+        return Err(too_much(format!("A token has {TOKEN_RENEWERS_MAX} renewers at most.")));
     }
-    if token.names_bytes() > TOKEN_NAMES_MAX_BYTES {
-        return too_much(format!(
-            "The names of a token have {TOKEN_NAMES_MAX_BYTES} bytes at most."
-        ));
-    }
-    let tokens = image.delegation_tokens();
-    if tokens.count() >= TOKENS_MAX {
-        return too_much(format!("There can be {TOKENS_MAX} delegation tokens at most."));
-    }
-    if tokens.iter().filter(|other| other.owner == token.owner).count() >= TOKENS_OF_OWNER_MAX {
-        return too_much(format!("A user can have {TOKENS_OF_OWNER_MAX} tokens at most."));
+    if bytes > TOKEN_NAMES_MAX_BYTES {
+        let message = format!("The names of a token have {TOKEN_NAMES_MAX_BYTES} bytes at most.");
+        return Err(too_much(message));
     }
     Ok(())
+}
+
+fn check_room(token: &DelegationToken, image: &MetadataImage) -> Result<(), ControllerError> {
+    let tokens = image.delegation_tokens();
+    if tokens.count() >= TOKENS_MAX {
+        return Err(too_much(format!("There can be {TOKENS_MAX} delegation tokens at most.")));
+    }
+    if tokens.iter().filter(|other| other.owner == token.owner).count() >= TOKENS_OF_OWNER_MAX {
+        return Err(too_much(format!("A user can have {TOKENS_OF_OWNER_MAX} tokens at most.")));
+    }
+    Ok(())
+}
+
+fn too_much(message: String) -> ControllerError {
+    ControllerError::new(ErrorCode::PolicyViolation, message)
 }
 
 /// What a token is after a change.
