@@ -7,8 +7,7 @@ import struct
 import subprocess
 from functools import cache, partial
 
-import shapes
-from harness import waiting
+from harness import shapes, waiting
 from harness.logway import BINARY
 from harness.protocol import API_VERSIONS, Connection
 

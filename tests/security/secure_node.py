@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from harness import shapes
 from harness.cluster import Node
 from harness.logway import BINARY
 
@@ -20,6 +21,7 @@ def run_as_admin(files: Path, *words: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{words}: {done.stderr}")
+    shapes.check(words, done.stdout.encode())
     return done.stdout
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import unittest
 
+from harness import shapes
 from harness.apache_kafka import SMALL_JVM, ApacheKafka, free_addresses, java, need_kafka
 from harness.logway import BINARY
 from harness.waiting import wait_until
@@ -58,7 +59,10 @@ def output(side, *words: str, **more) -> str:
 
 
 def document(side, *words: str, **more):
-    return json.loads(output(side, *words, "--format", "json", **more))
+    words = (*words, "--format", "json")
+    printed = output(side, *words, **more)
+    shapes.check(words, printed.encode())
+    return json.loads(printed)
 
 
 def code(side, *words: str, **more) -> str:

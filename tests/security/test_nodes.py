@@ -8,9 +8,19 @@ import unittest
 from contextlib import ExitStack
 
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
+from harness import shapes
 from harness.broker import BrokerFailed
 from harness.cluster import Node
+from harness.waiting import wait_until
 from secure_node import SecureNode, librdkafka
 
 TIMEOUT_S = 20
@@ -83,6 +93,16 @@ class Nodes(unittest.TestCase):
         self.assertIn("does not admit this node: the join token is not known: it was used", said)
         self.assertIn("hint: 'logway cluster token create'", said)
 
+    def test_what_tokens_print_is_documented(self):
+        made = json.loads(self.founder.logway("cluster", "token", "create", "--format", "json"))
+        [kept] = self.founder.tokens()
+        self.assertEqual((kept["id"], kept["uses"], kept["expired"]), (made["id"], 1, False))
+        self.founder.logway("cluster", "token", "revoke", kept["id"], "--format", "json")
+        for verb in ("create", "revoke"):
+            self.assertEqual(shapes.unseen(f"cluster token {verb}"), set())
+        # The token itself is shown when it is made, and never again.
+        self.assertEqual(shapes.unseen("cluster token list"), {".[].token"})
+
     def test_revoked_and_expired_tokens_admit_nobody(self):
         token = self.founder.new_token()
         [kept] = self.founder.tokens()
@@ -115,12 +135,54 @@ class Nodes(unittest.TestCase):
                 time.sleep(0.05)
             self.assertIn("it was removed", removed.log_since_start())
             removed.kill()
-        # And with another key, as a new node.
-        for file in ("ca.crt", "node.key", "node.pem", "nodes"):
+        # And as a node that has lost what it was told.
+        for file in ("ca.crt", "node.pem", "nodes"):
             (removed.files / file).unlink()
         removed.token = self.founder.new_token()
         self.assertIn("was removed from the cluster", self.refusal(removed))
         self.assertEqual(len(self.status()["nodes"]), 2)
+
+    def test_a_new_node_believes_whom_it_was_told_of_until_it_has_the_metadata(self):
+        admin = AdminClient(librdkafka(self.founder.files))
+        # More than the first batch of metadata that a new node gets. The founder alone is known in the beginning of it.
+        for number in range(400):
+            acl = AclBinding(ResourceType.TOPIC, f"t{number}", ResourcePatternType.LITERAL, "User:a", "*",
+                             AclOperation.READ, AclPermissionType.ALLOW)
+            [made] = admin.create_acls([acl]).values()
+            made.result(TIMEOUT_S)
+        _, second, _ = self.three()
+        # What the first one has for its administrator, the others know, too.
+        profiles = (self.founder.files / "profiles.toml").read_text()
+        profiles = profiles.replace(self.founder.bootstrap, second.bootstrap)
+        profiles = profiles.replace(str(self.founder.files), str(second.files))
+        (second.files / "profiles.toml").write_text(profiles)
+        wait_until(lambda: all(node["voter"] for node in self.status()["nodes"]), "votes of all", TIMEOUT_S)
+        self.founder.kill()
+        second.logway("cluster", "remove", "1", "--yes")
+        replacement = self.stack.enter_context(SecureNode("secure-replacement", second.new_token()))
+        self.assertIn("the cluster has admitted this node", replacement.log_since_start())
+
+    def test_a_removal_ends_all_tokens(self):
+        nodes = self.three()
+        self.founder.new_token(uses=5)
+        nodes[2].kill()
+        self.founder.logway("cluster", "remove", "3", "--yes")
+        self.assertEqual(self.founder.tokens(), [])
+
+    def test_data_of_another_cluster_and_a_token_that_is_gone(self):
+        with Node("secure-data", []) as plain:
+            pass
+        with_data = SecureNode("secure-data-again", self.founder.new_token())
+        with_data.data_dir = plain.data_dir
+        self.assertIn("only an empty directory joins a cluster", self.refusal(with_data))
+        [kept] = self.founder.tokens()
+        self.assertEqual(kept["uses"], 1, "nothing was asked")
+        token = self.founder.data_dir / "token"
+        token.write_text(self.founder.new_token())
+        node = self.stack.enter_context(SecureNode("secure-file", f"@{token}"))
+        token.unlink()
+        node.stop()
+        node.start()
 
     def status(self) -> dict:
         return json.loads(self.founder.logway("cluster", "status", "--format", "json"))

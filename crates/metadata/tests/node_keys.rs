@@ -117,7 +117,7 @@ fn a_token_admits_as_many_nodes_as_it_says() {
     };
     assert!(submit(&mut image, late).is_err(), "the token has expired");
     let first =
-        AdmitNodeKey { secret: Digest([5; 32]), directory: FIRST, key: KEY, now_ms: NOW_MS };
+        AdmitNodeKey { secret: Digest([7; 32]), directory: FIRST, key: KEY, now_ms: NOW_MS };
     assert!(submit(&mut image, first).is_err(), "nobody has admitted the first node");
     assert_eq!(admit(&mut image, 5, THIRD), Ok(()));
     assert_eq!(join_tokens(&image), []);
@@ -138,5 +138,7 @@ fn a_revoked_token_admits_nobody_and_a_removed_node_is_not_known() {
     let removal = RemoveBroker { id: BrokerId(2), directory: Some(SECOND) };
     submit(&mut image, removal).expect("is known by its directory");
     assert_eq!(image.node_keys().collect::<Vec<_>>(), [(FIRST, KEY)]);
+    assert_eq!(join_tokens(&image), [], "a token may name the removed node as one to ask");
+    change(&mut image, OperationKind::Append, token(6, NOW_MS + 1, 9));
     assert_eq!(admit(&mut image, 6, SECOND), Err(ErrorCode::BrokerIdNotRegistered));
 }

@@ -16,13 +16,13 @@ use logway_metadata::settings::{BrokerSettings, Value};
 use logway_model::DirectoryId;
 use logway_node::cluster::{
     AdmissionError, AuthorityPem, KnownByKey, KnownNodes, SecureNodes, be_admitted,
-    directory_to_join, way_out,
+    directory_to_join, is_joining, is_new_directory, way_out,
 };
 use logway_node::{Failure, Node, NodeError};
 use logway_peers::PeerTls;
 use logway_security::TlsError;
 use logway_security::authority::{
-    AUTHORITY_FILE, Authority, AuthorityError, node_key_digest, write_secret,
+    AUTHORITY_FILE, Authority, AuthorityError, has_node_key, node_key_digest, write_secret,
 };
 use logway_security::join_token::IssuedJoinToken;
 use logway_security::nodes::NodeTls;
@@ -76,6 +76,12 @@ pub enum SecureError {
     /// The node belongs to another cluster already.
     #[error("{} has another authority than the join token names: this node belongs to another cluster", directory.display())]
     OtherAuthority {
+        /// Where it is.
+        directory: PathBuf,
+    },
+    /// A node with data joins nothing.
+    #[error("{} has the data of a node already: only an empty directory joins a cluster", directory.display())]
+    HasData {
         /// Where it is.
         directory: PathBuf,
     },
@@ -152,11 +158,17 @@ impl Secure {
         if !Authority::is_in(&directory) {
             join(settings, &directory).await?;
         }
+        if settings.cluster.join_token.is_none() && is_joining(settings).await? {
+            return Err(SecureError::NoToken);
+        }
         let authority = Authority::open_or_create(&directory)?;
-        if let Some(token) = token(settings)?
-            && token.authority != authority.digest()?
-        {
-            return Err(SecureError::OtherAuthority { directory });
+        match token(settings) {
+            Ok(Some(token)) if token.authority != authority.digest()? => {
+                return Err(SecureError::OtherAuthority { directory });
+            }
+            Ok(_) => {}
+            // It has been admitted, and does not need it any more.
+            Err(error) => tracing::warn!(%error, "the join token cannot be read"),
         }
         let (node_file, _) = authority.renew_node(&directory)?;
         let node_tls = Arc::new(NodeTls::load(&node_file, SystemTime::now())?);
@@ -283,6 +295,11 @@ async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureE
     let of_nodes = given.iter().filter_map(|address| next_port(address));
     let given = given.iter().cloned().chain(of_nodes);
     let addresses: Vec<String> = token.addresses.iter().cloned().chain(given).collect();
+    // Before anybody is asked: a directory with data is another cluster's, unless it has been of a node of this kind.
+    let is_new = has_node_key(directory) || is_new_directory(settings).await?;
+    if !is_new {
+        return Err(SecureError::HasData { directory: settings.log_dirs[0].clone() });
+    }
     let own = directory_to_join(settings).await?;
     let admitted = be_admitted(&token, &addresses, own, node_key_digest(directory)?).await?;
     let nodes = admitted.nodes.iter().map(|(directory, key)| format!("{directory} {key}\n"));

@@ -94,10 +94,9 @@ impl Command for AdmitNodeKey {
             return Err(refused("The join token has expired."));
         }
         refuse_removed(image, &[directory])?;
-        if image.node_key(directory).is_some() {
-            return Err(refused(
-                "The cluster knows the node of this directory already. It needs no token.",
-            ));
+        // With its own key it may have lost what it was told.
+        if image.node_key(directory).is_some_and(|known| known != key) {
+            return Err(refused("The cluster knows the node of this directory by another key."));
         }
         if image.node_keys().count() >= NODE_KEYS_MAX {
             let message = format!("A cluster can have {NODE_KEYS_MAX} nodes at most.");

@@ -4,11 +4,13 @@ use logway_model::{BrokerId, DirectoryId, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 use super::features::with_features;
+use super::node_keys::join_tokens;
 use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
-use crate::record::{MetadataRecord, RemoveBrokerRecord};
+use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, RemoveBrokerRecord};
 use crate::settings::BrokerSettings;
+use crate::settings::broker::JOIN_TOKENS_SETTING;
 
 /// Removes a broker, whether it lives or not (Kafka's UnregisterBroker).
 ///
@@ -49,6 +51,14 @@ impl Command for RemoveBroker {
         let epoch = image.broker_session(id).map(|session| session.epoch);
         let record = RemoveBrokerRecord { id, directory, epoch };
         records.push(MetadataRecord::RemoveBroker(record));
+        // They may name the removed node as the one to ask, which has the authority's key and would be believed.
+        if !join_tokens(image).is_empty() {
+            records.push(MetadataRecord::Config(ConfigRecord {
+                resource: ConfigResource::BrokerDefault,
+                name: JOIN_TOKENS_SETTING.to_owned(),
+                value: None,
+            }));
+        }
         Ok(with_features(Decision { records, reply: () }, image))
     }
 }

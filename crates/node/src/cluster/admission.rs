@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
+use super::SecureNodes;
 use crate::Node;
 use crate::failure::Failure;
 
@@ -32,6 +33,9 @@ const VOUCHED_MAX: Duration = Duration::from_secs(60);
 
 /// More keys are not remembered.
 const VOUCHED_KEYS_MAX: usize = 1_000;
+
+/// The log says so often that somebody was not admitted.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An admission may take so long at the node that is asked.
 const ADMITTING_MAX: Duration = Duration::from_secs(10);
@@ -54,6 +58,8 @@ pub struct KnownNodes {
     node: OnceLock<Weak<Node>>,
     /// What other nodes have told of those that the metadata here does not have.
     vouched: Mutex<HashMap<(DirectoryId, Digest), Instant>>,
+    /// When the log said last that somebody was not admitted.
+    said_at: Mutex<Option<Instant>>,
 }
 
 impl KnownNodes {
@@ -77,17 +83,40 @@ impl KnownNodes {
         self.told.is_empty()
     }
 
+    /// What the cluster told counts where the metadata says nothing: a new node has but a part of that yet.
     fn all(&self) -> HashMap<DirectoryId, Digest> {
-        let image = self.node().map(|node| node.image());
-        let known: HashMap<_, _> = image.iter().flat_map(|image| image.node_keys()).collect();
-        if known.is_empty() { self.told.clone() } else { known }
+        let mut known = self.told.clone();
+        if let Some(node) = self.node() {
+            let image = node.image();
+            known.extend(image.node_keys());
+            known.retain(|directory, _| image.removed_brokers().by_directory(*directory).is_none());
+        }
+        known
     }
 
     fn key_of(&self, directory: DirectoryId) -> Option<Digest> {
+        let told = || self.told.get(&directory).copied();
         match self.node().map(|node| node.image()) {
-            Some(image) if image.node_keys().next().is_some() => image.node_key(directory),
-            _ => self.told.get(&directory).copied(),
+            Some(image) if image.removed_brokers().by_directory(directory).is_some() => None,
+            Some(image) => image.node_key(directory).or_else(told),
+            None => told(),
         }
+    }
+
+    fn was_removed(&self, directory: Option<DirectoryId>) -> bool {
+        let Some(node) = self.node() else { return false };
+        let image = node.image();
+        directory.is_some_and(|it| image.removed_brokers().by_directory(it).is_some())
+    }
+
+    /// Whether the log may say once more that somebody was not admitted: anybody can ask.
+    fn may_say(&self) -> bool {
+        let mut said_at = self.said_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = said_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL);
+        if may {
+            *said_at = Some(Instant::now());
+        }
+        may
     }
 
     fn is_vouched_for(&self, key: Digest, directory: Option<DirectoryId>) -> bool {
@@ -142,6 +171,7 @@ impl Admission for KnownByKey {
             };
             match found {
                 Some(found) => found,
+                None if known.was_removed(directory) => false,
                 None if known.is_vouched_for(key, directory) => true,
                 None => known.ask_others(key, directory).await,
             }
@@ -151,6 +181,7 @@ impl Admission for KnownByKey {
     fn still_admits(&self, key: Digest, directory: DirectoryId) -> bool {
         match self.0.key_of(directory) {
             Some(known) => known == key,
+            None if self.0.was_removed(Some(directory)) => false,
             None => self.0.is_vouched_for(key, Some(directory)),
         }
     }
@@ -259,7 +290,7 @@ impl Node {
 
     /// Admits a node that has a join token.
     pub(super) async fn admit_node(self: &Arc<Self>, request: &[u8]) -> Option<Vec<u8>> {
-        let authority = &self.cluster.as_ref()?.secure.as_ref()?.authority;
+        let SecureNodes { authority, known } = self.cluster.as_ref()?.secure.as_ref()?;
         let request: AdmissionRequest = serde_json::from_slice(request).ok()?;
         let directory = request.directory;
         let reply = match self.admit_key(request).await {
@@ -272,7 +303,9 @@ impl Node {
                 })
             }
             Err(Failure { code, message, .. }) => {
-                tracing::warn!(%directory, message, "a node was not admitted");
+                if known.may_say() {
+                    tracing::warn!(%directory, message, "a node was not admitted");
+                }
                 match code {
                     ErrorCode::ClusterAuthorizationFailed
                     | ErrorCode::PolicyViolation

@@ -70,8 +70,7 @@ impl Identified {
     ) -> Result<Identified, NodeError> {
         let ClusterOptions { carrier, host, clients, join, find_nodes, secure, mutation } = options;
         let bound = carrier.address();
-        let root =
-            std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
+        let root = root_of(&settings);
         let known = Known::read(fs, root.clone(), &settings).await?;
         carrier.set_own(Identity { cluster: None, node: None, directory: known.directory() });
         let address = |greeted: Option<IpAddr>| {
@@ -158,14 +157,33 @@ impl Cluster {
 /// The directory by which a node asks to be admitted. It is written down before: a node that is killed asks again as the
 /// same one.
 pub async fn directory_to_join(settings: &BrokerSettings) -> Result<DirectoryId, NodeError> {
-    let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
+    let (fs, root) = (real_fs(), root_of(settings));
     let known = Known::read(&fs, root.clone(), settings).await?;
     let directory = known.directory();
     if let Known::New(_) = known {
         off_thread(move || joining::write(&*fs, &root, directory)).await?;
     }
     Ok(directory)
+}
+
+/// Whether nobody owns the directories yet.
+pub async fn is_new_directory(settings: &BrokerSettings) -> Result<bool, NodeError> {
+    let known = Known::read(&real_fs(), root_of(settings), settings).await?;
+    Ok(matches!(known, Known::New(_)))
+}
+
+/// Whether a node has asked to be admitted, and has no place in the cluster yet.
+pub async fn is_joining(settings: &BrokerSettings) -> Result<bool, NodeError> {
+    let (fs, root) = (real_fs(), root_of(settings));
+    Ok(off_thread(move || joining::read(&*fs, &root)).await?.is_some())
+}
+
+fn real_fs() -> Arc<dyn Fs> {
+    Arc::new(RealFs)
+}
+
+fn root_of(settings: &BrokerSettings) -> PathBuf {
+    std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone())
 }
 
 /// What the first log directory says of its owner.

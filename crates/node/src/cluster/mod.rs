@@ -39,7 +39,7 @@ pub use admission::{AdmissionError, Admitted, AuthorityPem, KnownByKey, KnownNod
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub(crate) use identity::{Identified, Joined, forget_joining};
-pub use identity::{directory_to_join, way_out};
+pub use identity::{directory_to_join, is_joining, is_new_directory, way_out};
 #[doc(hidden)]
 pub use mutation::Mutation;
 pub use seeds::WrongCluster;

@@ -67,9 +67,6 @@ pub(super) struct Row {
     expired: bool,
     /// How many nodes can still join by it
     uses: u32,
-    /// Where nodes listen for nodes, if it was made just now
-    #[serde(skip_serializing_if = "Option::is_none")]
-    addresses: Option<Vec<String>>,
     /// The token itself, if it was made just now
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
@@ -108,7 +105,7 @@ async fn create(args: CreateArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let listeners = quorum.nodes.into_iter().flat_map(|node| node.listeners);
     let of_nodes = listeners.filter(|(name, _)| name == NODE_LISTENER);
     let addresses: Vec<String> = of_nodes.map(|(_, address)| address.to_string()).collect();
-    let issued = IssuedJoinToken::new(authority, addresses.clone())
+    let issued = IssuedJoinToken::new(authority, addresses)
         .map_err(|error| CliError::Other(error.into()))?;
     let kept = JoinToken {
         secret: issued.secret_digest(),
@@ -118,7 +115,7 @@ async fn create(args: CreateArgs, global: &GlobalArgs) -> Result<(), CliError> {
     change(&client, ConfigChange::Append { name: name(), value: kept.to_string() }).await?;
     let text = issued.to_text();
     if global.format == Format::Json {
-        let row = Row { addresses: Some(addresses), token: Some(text), ..row(&kept, now) };
+        let row = Row { token: Some(text), ..row(&kept, now) };
         return output::print_json(&row);
     }
     let (uses, minutes) = (args.uses, args.expires_in);
@@ -159,7 +156,7 @@ async fn revoke(id: &str, global: &GlobalArgs) -> Result<(), CliError> {
 fn row(token: &JoinToken, now: TimestampMs) -> Row {
     let JoinToken { expires_ms: expires_at, uses, .. } = *token;
     let expired = has_expired(token, now);
-    Row { id: id_of(token), expires_at, expired, uses, addresses: None, token: None }
+    Row { id: id_of(token), expires_at, expired, uses, token: None }
 }
 
 fn has_expired(token: &JoinToken, now: TimestampMs) -> bool {

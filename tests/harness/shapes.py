@@ -75,11 +75,18 @@ def command_of(arguments) -> str | None:
     words = list(arguments)
     if "json" not in words or words[words.index("json") - 1] != "--format":
         return None
-    command = " ".join(words[:2]) if " ".join(words[:2]) in documented() else words[0]
+    named = (" ".join(words[:count]) for count in (3, 2))
+    command = next((name for name in named if name in documented()), words[0])
     for option in ["--records", "--watch"]:
         if any(word.split("=")[0] == option for word in words):
             command = f"{command} {option}"
     return command
+
+
+def unseen(command: str) -> set[str]:
+    """The fields that are documented and were not printed in this process."""
+    shape = documented()[command]
+    return {path for path in shape.types if path not in shape.seen}
 
 
 def check(arguments, stdout: bytes):
