@@ -66,6 +66,13 @@ pub struct JoinToken {
     pub uses: u32,
 }
 
+impl JoinToken {
+    /// Those of a list, as the setting has it.
+    pub fn parse_list(text: &str) -> Vec<JoinToken> {
+        text.split(',').filter_map(|token| token.parse().ok()).collect()
+    }
+}
+
 impl From<JoinToken> for String {
     fn from(token: JoinToken) -> String {
         token.to_string()

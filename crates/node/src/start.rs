@@ -276,8 +276,8 @@ async fn open(
     }
     let quorum = MetadataQuorum::open(quorum).await?;
     let members = quorum.members().len();
-    let is_secure = cluster.as_ref().and_then(Cluster::knows_nodes);
-    if is_secure == Some(false) && members > 1 && quorum.image().node_keys().next().is_none() {
+    let knows_nobody = cluster.as_ref().is_some_and(Cluster::was_told_of_nobody);
+    if knows_nobody && members > 1 && quorum.image().node_keys().next().is_none() {
         quorum.shutdown().await?;
         return Err(NodeError::NodesInTheClear { members });
     }

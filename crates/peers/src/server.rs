@@ -257,7 +257,7 @@ async fn judge(received: Received, proven: Proven, shared: &Shared) -> Result<He
         return Err(Verdict::OtherCluster);
     }
     if let (Proven::Node(key), Some(tls)) = (proven, &shared.tls)
-        && !tls.admission.admits(key, Some(from.directory)).await
+        && !Arc::clone(&tls.admission).admits(key, Some(from.directory)).await
     {
         tracing::warn!(?from, %key, "a node was refused whose key the cluster does not know");
         return Err(Verdict::UnknownKey);

@@ -22,7 +22,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 pub trait Admission: Send + Sync + 'static {
     /// Whether the cluster knows a node by its key, of a certain directory if one is named. Other nodes may be asked.
     fn admits(
-        &self,
+        self: Arc<Self>,
         key: Digest,
         directory: Option<DirectoryId>,
     ) -> Pin<Box<dyn Future<Output = bool> + Send>>;
@@ -94,7 +94,7 @@ pub(crate) async fn connect(way: &Way, socket: TcpStream) -> io::Result<(ReadHal
     let stream = TlsConnector::from(config).connect(name, socket).await?;
     if let Way::Tls(tls) = way {
         let key = key(stream.get_ref().1.peer_certificates().unwrap_or_default())?;
-        if !tls.admission.admits(key, None).await {
+        if !Arc::clone(&tls.admission).admits(key, None).await {
             return refused(
                 "the cluster does not know the key of the node there: it was removed, or never admitted",
             );

@@ -42,7 +42,7 @@ impl Known {
 
 impl Admission for Known {
     fn admits(
-        &self,
+        self: Arc<Self>,
         key: Digest,
         directory: Option<DirectoryId>,
     ) -> Pin<Box<dyn Future<Output = bool> + Send>> {

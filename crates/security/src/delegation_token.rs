@@ -12,9 +12,10 @@ use logway_metadata::credential::{Bytes, ScramCredential};
 use logway_metadata::delegation_token::DelegationToken;
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::settings::Secret;
-use ring::{digest, hmac};
+use ring::hmac;
 
 use crate::bearer::time_left;
+use crate::nodes::digest_of;
 use crate::scram::{DEFAULT_ITERATIONS, credential_of, salted_password};
 
 /// Looks up the token of an id.
@@ -31,7 +32,7 @@ impl fmt::Debug for TokenKey {
 
 /// The SHA-256 of a token's HMAC, by which the metadata knows it. Nobody logs in with it.
 pub fn hmac_digest(hmac: &[u8]) -> Bytes {
-    Bytes(digest::digest(&digest::SHA256, hmac).as_ref().to_vec())
+    Bytes(digest_of(hmac).0.to_vec())
 }
 
 impl TokenKey {

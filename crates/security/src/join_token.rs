@@ -47,7 +47,7 @@ impl IssuedJoinToken {
         digest_of(&self.secret)
     }
 
-    /// What only who has the token can say.
+    /// What a node shows to be admitted.
     pub fn secret(&self) -> &[u8; 32] {
         &self.secret
     }

@@ -2,8 +2,8 @@
 //!
 //! Each node has a key and a certificate of the cluster's authority. All these certificates are for one name, [`ANY_NODE`], by
 //! which a node is told from whatever else has a certificate of the authority. Nodes
-//! believe a certificate only together with the key by which the cluster knows the node: who has the authority's
-//! key, such as a node that was removed, can make certificates, and that gets it nowhere.
+//! believe a certificate only together with the key by which the cluster knows the node. A node that was removed has the
+//! authority's key, and can make certificates: that gets it nowhere.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -81,7 +81,12 @@ pub(crate) async fn listen(
         carrier: Arc::new(TcpCarrier::new(listener, secure.map(Secure::peer_tls))),
         host: cluster.advertised.clone(),
         clients: clients.first_of_each(),
-        join: join(settings),
+        join: cluster
+            .join
+            .iter()
+            .cloned()
+            .chain(secure.iter().flat_map(|secure| secure.addresses_of_token()))
+            .collect(),
         find_nodes: match secure {
             Some(_) => find_by_default_port(),
             None => find_nodes(),
@@ -89,13 +94,6 @@ pub(crate) async fn listen(
         secure: secure.map(Secure::nodes),
         mutation: None,
     }))
-}
-
-/// Nodes to join: those that the settings name, and those of the join token.
-fn join(settings: &BrokerSettings) -> Vec<String> {
-    let of_token = secure::token(settings).ok().flatten();
-    let of_token = of_token.into_iter().flat_map(|token| token.addresses);
-    settings.cluster.join.iter().cloned().chain(of_token).collect()
 }
 
 /// Where to listen: what is configured, or the port after that of clients. Where clients get a free port, so do nodes.

@@ -15,8 +15,7 @@ use logway_metadata::settings::broker::broker_setting;
 use logway_metadata::settings::{BrokerSettings, Value};
 use logway_model::DirectoryId;
 use logway_node::cluster::{
-    AdmissionError, AuthorityPem, KnownByKey, KnownNodes, SecureNodes, be_admitted,
-    directory_to_join, is_joining, is_new_directory, way_out,
+    AdmissionError, AuthorityPem, FirstDirectory, KnownNodes, SecureNodes, be_admitted, way_out,
 };
 use logway_node::{Failure, Node, NodeError};
 use logway_peers::PeerTls;
@@ -107,6 +106,7 @@ pub(crate) struct Secure {
     /// For talking to other nodes.
     node_tls: Arc<NodeTls>,
     known: Arc<KnownNodes>,
+    token: Option<IssuedJoinToken>,
 }
 
 /// What `logway.secure` means for settings that are not given.
@@ -155,25 +155,32 @@ impl Secure {
     /// cluster that admits it.
     pub(crate) async fn prepare(settings: &BrokerSettings) -> Result<Secure, SecureError> {
         let directory = directory(&settings.log_dirs[0]);
-        if !Authority::is_in(&directory) {
-            join(settings, &directory).await?;
-        }
-        if settings.cluster.join_token.is_none() && is_joining(settings).await? {
+        let first = FirstDirectory::look(settings).await?;
+        if first.is_joining && settings.cluster.join_token.is_none() {
             return Err(SecureError::NoToken);
         }
-        let authority = Authority::open_or_create(&directory)?;
-        match token(settings) {
-            Ok(Some(token)) if token.authority != authority.digest()? => {
-                return Err(SecureError::OtherAuthority { directory });
-            }
-            Ok(_) => {}
+        let token = match token(settings) {
+            Ok(token) => token,
             // It has been admitted, and does not need it any more.
-            Err(error) => tracing::warn!(%error, "the join token cannot be read"),
+            Err(error) if Authority::is_in(&directory) => {
+                tracing::warn!(%error, "the join token cannot be read");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        if !Authority::is_in(&directory) {
+            join(settings, first, token.as_ref(), &directory).await?;
+        }
+        let authority = Authority::open_or_create(&directory)?;
+        let own = authority.digest()?;
+        if token.as_ref().is_some_and(|token| token.authority != own) {
+            return Err(SecureError::OtherAuthority { directory });
         }
         let (node_file, _) = authority.renew_node(&directory)?;
         let node_tls = Arc::new(NodeTls::load(&node_file, SystemTime::now())?);
         let known = KnownNodes::new(read_nodes(&directory.join(NODES_FILE))?);
-        let secure = Secure { directory, authority, names: names(settings), node_tls, known };
+        let names = names(settings);
+        let secure = Secure { directory, authority, names, node_tls, known, token };
         secure.renew()?;
         Ok(secure)
     }
@@ -188,8 +195,12 @@ impl Secure {
 
     /// For the carrier of calls between nodes.
     pub(crate) fn peer_tls(&self) -> PeerTls {
-        let admission = Arc::new(KnownByKey(Arc::clone(&self.known)));
-        PeerTls { tls: Arc::clone(&self.node_tls), admission }
+        PeerTls { tls: Arc::clone(&self.node_tls), admission: self.known.clone() }
+    }
+
+    /// Where the join token says that nodes are; nowhere without one.
+    pub(crate) fn addresses_of_token(&self) -> Vec<String> {
+        self.token.iter().flat_map(|token| token.addresses.clone()).collect()
     }
 
     /// For the node.
@@ -284,8 +295,13 @@ impl Secure {
 }
 
 /// Has this node admitted by its join token, if it has one.
-async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureError> {
-    let Some(token) = token(settings)? else {
+async fn join(
+    settings: &BrokerSettings,
+    first: FirstDirectory,
+    token: Option<&IssuedJoinToken>,
+    directory: &Path,
+) -> Result<(), SecureError> {
+    let Some(token) = token else {
         return match settings.cluster.join.is_empty() {
             true => Ok(()),
             false => Err(SecureError::NoToken),
@@ -296,12 +312,11 @@ async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureE
     let given = given.iter().cloned().chain(of_nodes);
     let addresses: Vec<String> = token.addresses.iter().cloned().chain(given).collect();
     // Before anybody is asked: a directory with data is another cluster's, unless it has been of a node of this kind.
-    let is_new = has_node_key(directory) || is_new_directory(settings).await?;
-    if !is_new {
+    if !first.is_new && !has_node_key(directory) {
         return Err(SecureError::HasData { directory: settings.log_dirs[0].clone() });
     }
-    let own = directory_to_join(settings).await?;
-    let admitted = be_admitted(&token, &addresses, own, node_key_digest(directory)?).await?;
+    first.begin_to_join(settings).await?;
+    let admitted = be_admitted(token, &addresses, first.id, node_key_digest(directory)?).await?;
     let nodes = admitted.nodes.iter().map(|(directory, key)| format!("{directory} {key}\n"));
     // Before the authority: where that is, a node is not admitted again.
     write_secret(&directory.join(NODES_FILE), &nodes.collect::<String>())?;
@@ -309,7 +324,7 @@ async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureE
 }
 
 /// The token that was given, itself or in a file.
-pub(crate) fn token(settings: &BrokerSettings) -> Result<Option<IssuedJoinToken>, SecureError> {
+fn token(settings: &BrokerSettings) -> Result<Option<IssuedJoinToken>, SecureError> {
     let Some(given) = &settings.cluster.join_token else { return Ok(None) };
     let text = match given.reveal().strip_prefix('@') {
         Some(path) => read_file(Path::new(path))?,

@@ -131,8 +131,7 @@ pub fn was_admitted(image: &MetadataImage, request: &AdmitNodeKey) -> bool {
 pub fn join_tokens(image: &MetadataImage) -> Vec<JoinToken> {
     let overrides = image.overrides(&ConfigResource::BrokerDefault);
     let text = overrides.and_then(|overrides| overrides.get(JOIN_TOKENS_SETTING));
-    let tokens = text.into_iter().flat_map(|text| text.split(','));
-    tokens.filter_map(|token| token.parse().ok()).collect()
+    text.map(|text| JoinToken::parse_list(text)).unwrap_or_default()
 }
 
 fn refused(message: &str) -> ControllerError {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use logway_metadata::controller::{AdmitNodeKey, FoundNodeKeys, join_tokens, was_admitted};
 use logway_metadata::join_token::Digest;
@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep};
 use super::SecureNodes;
 use crate::Node;
 use crate::failure::Failure;
+use crate::tasks::wall_clock;
 
 /// A node is asked for so long whom it knows.
 const VOUCHING_MAX: Duration = Duration::from_secs(1);
@@ -94,19 +95,25 @@ impl KnownNodes {
         known
     }
 
-    fn key_of(&self, directory: DirectoryId) -> Option<Digest> {
-        let told = || self.told.get(&directory).copied();
-        match self.node().map(|node| node.image()) {
-            Some(image) if image.removed_brokers().by_directory(directory).is_some() => None,
-            Some(image) => image.node_key(directory).or_else(told),
-            None => told(),
+    /// What this node knows of the node of a directory.
+    fn standing(&self, directory: DirectoryId) -> Standing {
+        let image = self.node().map(|node| node.image());
+        let image = image.as_deref();
+        if image.is_some_and(|it| it.removed_brokers().by_directory(directory).is_some()) {
+            return Standing::Removed;
         }
+        let known = image.and_then(|image| image.node_key(directory));
+        let known = known.or_else(|| self.told.get(&directory).copied());
+        known.map_or(Standing::Unknown, Standing::Known)
     }
 
-    fn was_removed(&self, directory: Option<DirectoryId>) -> bool {
-        let Some(node) = self.node() else { return false };
-        let image = node.image();
-        directory.is_some_and(|it| image.removed_brokers().by_directory(it).is_some())
+    /// The same of whoever has a key, in the name of a directory or of none.
+    fn standing_of_key(&self, key: Digest, directory: Option<DirectoryId>) -> Standing {
+        match directory {
+            Some(directory) => self.standing(directory),
+            None if self.all().values().any(|known| *known == key) => Standing::Known(key),
+            None => Standing::Unknown,
+        }
     }
 
     /// Whether the log may say once more that somebody was not admitted: anybody can ask.
@@ -154,35 +161,37 @@ impl KnownNodes {
     }
 }
 
-/// `KnownNodes` as those see it who carry calls.
-pub struct KnownByKey(pub Arc<KnownNodes>);
+/// What a node knows of another one.
+enum Standing {
+    /// It is known by this key.
+    Known(Digest),
+    /// It belongs to the cluster no longer.
+    Removed,
+    /// Other nodes may know it.
+    Unknown,
+}
 
-impl Admission for KnownByKey {
+impl Admission for KnownNodes {
     fn admits(
-        &self,
+        self: Arc<Self>,
         key: Digest,
         directory: Option<DirectoryId>,
     ) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        let known = Arc::clone(&self.0);
         Box::pin(async move {
-            let found = match directory {
-                Some(directory) => known.key_of(directory).map(|of| of == key),
-                None => known.all().values().any(|of| *of == key).then_some(true),
-            };
-            match found {
-                Some(found) => found,
-                None if known.was_removed(directory) => false,
-                None if known.is_vouched_for(key, directory) => true,
-                None => known.ask_others(key, directory).await,
+            match self.standing_of_key(key, directory) {
+                Standing::Known(known) => known == key,
+                Standing::Removed => false,
+                Standing::Unknown if self.is_vouched_for(key, directory) => true,
+                Standing::Unknown => self.ask_others(key, directory).await,
             }
         })
     }
 
     fn still_admits(&self, key: Digest, directory: DirectoryId) -> bool {
-        match self.0.key_of(directory) {
-            Some(known) => known == key,
-            None if self.0.was_removed(Some(directory)) => false,
-            None => self.0.is_vouched_for(key, Some(directory)),
+        match self.standing(directory) {
+            Standing::Known(known) => known == key,
+            Standing::Removed => false,
+            Standing::Unknown => self.is_vouched_for(key, Some(directory)),
         }
     }
 }
@@ -190,7 +199,7 @@ impl Admission for KnownByKey {
 /// What is asked of a node by one that has a join token.
 #[derive(Serialize, Deserialize)]
 struct AdmissionRequest {
-    /// What the token is known by, which only who has the token can tell.
+    /// The secret of the token, which nobody else can tell.
     secret: Digest,
     directory: DirectoryId,
     key: Digest,
@@ -320,8 +329,7 @@ impl Node {
     async fn admit_key(self: &Arc<Self>, request: AdmissionRequest) -> Result<(), Failure> {
         let AdmissionRequest { secret, directory, key } = request;
         let secret = digest_of(&secret.0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let now_ms = wall_clock().0;
         let command = AdmitNodeKey { secret, directory, key, now_ms };
         let image = self.image();
         // Anybody can ask. Only who has a token that is known may keep the controller busy.

@@ -154,32 +154,36 @@ impl Cluster {
     }
 }
 
-/// The directory by which a node asks to be admitted. It is written down before: a node that is killed asks again as the
-/// same one.
-pub async fn directory_to_join(settings: &BrokerSettings) -> Result<DirectoryId, NodeError> {
-    let (fs, root) = (real_fs(), root_of(settings));
-    let known = Known::read(&fs, root.clone(), settings).await?;
-    let directory = known.directory();
-    if let Known::New(_) = known {
-        off_thread(move || joining::write(&*fs, &root, directory)).await?;
+/// The first log directory, before anything of it is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstDirectory {
+    /// What it is called, or will be.
+    pub id: DirectoryId,
+    /// Whether nobody owns it yet.
+    pub is_new: bool,
+    /// Whether the node has asked to be admitted, and has no place in the cluster yet.
+    pub is_joining: bool,
+}
+
+impl FirstDirectory {
+    /// As the settings name it.
+    pub async fn look(settings: &BrokerSettings) -> Result<FirstDirectory, NodeError> {
+        let (fs, root): (Arc<dyn Fs>, _) = (Arc::new(RealFs), root_of(settings));
+        let known = Known::read(&fs, root.clone(), settings).await?;
+        let name = off_thread(move || joining::read(&*fs, &root)).await?;
+        let is_new = matches!(known, Known::New(_));
+        Ok(FirstDirectory { id: known.directory(), is_new, is_joining: name.is_some() })
     }
-    Ok(directory)
-}
 
-/// Whether nobody owns the directories yet.
-pub async fn is_new_directory(settings: &BrokerSettings) -> Result<bool, NodeError> {
-    let known = Known::read(&real_fs(), root_of(settings), settings).await?;
-    Ok(matches!(known, Known::New(_)))
-}
-
-/// Whether a node has asked to be admitted, and has no place in the cluster yet.
-pub async fn is_joining(settings: &BrokerSettings) -> Result<bool, NodeError> {
-    let (fs, root) = (real_fs(), root_of(settings));
-    Ok(off_thread(move || joining::read(&*fs, &root)).await?.is_some())
-}
-
-fn real_fs() -> Arc<dyn Fs> {
-    Arc::new(RealFs)
+    /// Writes down what a new one will be called. To be done before a cluster is asked to admit the node, so that one that is
+    /// killed asks again as the same.
+    pub async fn begin_to_join(self, settings: &BrokerSettings) -> Result<(), NodeError> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let root = root_of(settings);
+        Ok(off_thread(move || joining::write(&RealFs, &root, self.id)).await?)
+    }
 }
 
 fn root_of(settings: &BrokerSettings) -> PathBuf {

@@ -35,11 +35,11 @@ use logway_peers::Carrier;
 use tokio::sync::{Notify, watch};
 
 use crate::replication::FetchSessions;
-pub use admission::{AdmissionError, Admitted, AuthorityPem, KnownByKey, KnownNodes, be_admitted};
+pub use admission::{AdmissionError, Admitted, AuthorityPem, KnownNodes, be_admitted};
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
+pub use identity::{FirstDirectory, way_out};
 pub(crate) use identity::{Identified, Joined, forget_joining};
-pub use identity::{directory_to_join, is_joining, is_new_directory, way_out};
 #[doc(hidden)]
 pub use mutation::Mutation;
 pub use seeds::WrongCluster;
@@ -140,9 +140,9 @@ impl Cluster {
         self.mutation.and_then(Mutation::of_quorum)
     }
 
-    /// Whether the cluster has told of any nodes, if nodes have to be known.
-    pub(crate) fn knows_nodes(&self) -> Option<bool> {
-        self.secure.as_ref().map(|secure| !secure.known.is_empty())
+    /// Whether nodes have to be known, and the cluster has told of none.
+    pub(crate) fn was_told_of_nobody(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.known.is_empty())
     }
 
     /// The epoch of this life, once it has begun.

@@ -146,8 +146,8 @@ impl Consensus {
         Ok((changing, members))
     }
 
-    /// A leader does nothing to its own place: one that is no voter any more would lead on. It hands over, and whoever
-    /// asked asks the next one.
+    /// A leader does nothing to its own place: one that is no voter any more would lead on. It hands over, and the
+    /// one who asked asks the next leader.
     async fn leave_it_to_another(&self, id: u64) -> Result<(), QuorumError> {
         if id != self.shared.own_id {
             return Ok(());

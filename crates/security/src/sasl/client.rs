@@ -54,7 +54,7 @@ impl Login {
         Login::with_extension(mechanism, user, password, "")
     }
 
-    /// Begins with a delegation token, of which the HMAC in Base64 is the password (KIP-48).
+    /// Begins with a delegation token. Its HMAC in Base64 is the password (KIP-48).
     pub fn by_token(
         mechanism: ScramMechanism,
         id: &str,

@@ -77,7 +77,7 @@ impl RequestContext {
         self.node().tokens(|token| token.users().any(&is_owner) && may_see(token))
     }
 
-    /// Tokens are for users who have proved that they are it: whoever has a token must not make more of it.
+    /// Tokens are for users who have proved that they are it. Who has a token must not make more of it.
     fn check_is_user_itself(&self) -> Result<(), Failure> {
         match self.connection.is_user_itself() {
             true => Ok(()),

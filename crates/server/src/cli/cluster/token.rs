@@ -181,7 +181,7 @@ async fn change(client: &Client, change: ConfigChange) -> Result<(), CliError> {
 
 async fn tokens(client: &Client) -> Result<Vec<JoinToken>, CliError> {
     let text = setting(client, JOIN_TOKENS_SETTING).await?.unwrap_or_default();
-    Ok(text.split(',').filter_map(|token| token.parse().ok()).collect())
+    Ok(JoinToken::parse_list(&text))
 }
 
 async fn setting(client: &Client, name: &str) -> Result<Option<String>, CliError> {
