@@ -1,8 +1,10 @@
 """The cases that each of AWS's SDKs runs in a program of its own, against the Kinesis front door of one broker."""
 
+import os
 import subprocess
 
 from harness.logway import Logway
+from harness.secured import SecuredLogway
 
 
 class KinesisCases:
@@ -16,10 +18,13 @@ class KinesisCases:
     def setUpClass(cls):
         cls.broker = Logway(cls.name, {"kinesis.listen": "127.0.0.1:0"}).start()
         cls.addClassCleanup(cls.broker.kill)
+        cls.endpoint = f"http://{cls.broker.kinesis}"
+        cls.credentials = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
 
     def run_case(self, name: str):
-        command = [*self.program, f"http://{self.broker.kinesis}", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=self.deadline_s)
+        command = [*self.program, self.endpoint, name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=self.deadline_s,
+                              env=os.environ | self.credentials)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_records(self):
@@ -36,3 +41,15 @@ class KinesisCases:
 
     def test_errors(self):
         self.run_case("errors")
+
+
+class SecuredKinesisCases(KinesisCases):
+    """The same by TLS and with signatures that are checked. `believing` has variables by which the program believes the authority
+    of a file."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = SecuredLogway(f"{cls.name}-secured", {"kinesis.listen": "127.0.0.1:0"}).start()
+        cls.addClassCleanup(cls.broker.kill)
+        cls.endpoint = f"https://{cls.broker.kinesis}"
+        cls.credentials = cls.broker.access_key() | cls.believing(cls.broker.files / "ca.crt")

@@ -1,28 +1,10 @@
 """Nodes that were started with `--secure`, and what clients have of them."""
 
 import json
-import subprocess
 from pathlib import Path
 
-from harness import shapes
 from harness.cluster import Node
-from harness.logway import BINARY
-
-
-def librdkafka(files: Path) -> dict[str, str]:
-    """The settings of librdkafka that a node has written below `secure`."""
-    lines = (files / "librdkafka.conf").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines)
-
-
-def run_as_admin(files: Path, *words: str) -> str:
-    """A command of `logway`, with the profile that a node has written."""
-    command = [BINARY, *words, "--profile-file", str(files / "profiles.toml"), "--profile", "admin"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{words}: {done.stderr}")
-    shapes.check(words, done.stdout.encode())
-    return done.stdout
+from harness.secured import run_as_admin
 
 
 class SecureNode(Node):

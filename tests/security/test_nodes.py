@@ -21,7 +21,8 @@ from harness import shapes
 from harness.broker import BrokerFailed
 from harness.cluster import Node
 from harness.waiting import wait_until
-from secure_node import SecureNode, librdkafka
+from harness.secured import librdkafka
+from secure_node import SecureNode
 
 TIMEOUT_S = 20
 RECORDS = 500

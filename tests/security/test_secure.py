@@ -8,32 +8,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from harness.apache_kafka import SMALL_JVM, java, need_kafka
-from harness.logway import Logway
-from secure_node import librdkafka, run_as_admin
+from harness.secured import SecuredLogway
 
 TIMEOUT_S = 20
 
 
-class Secured(Logway):
-    """On an empty directory, and again on the same."""
-
-    def command(self) -> list[str]:
-        return [*super().command(), "--secure"]
-
-    @property
-    def files(self):
-        return self.data_dir / "secure"
-
-    def librdkafka(self) -> dict[str, str]:
-        return librdkafka(self.files)
-
-    def logway(self, *words: str) -> str:
-        return run_as_admin(self.files, *words)
-
-
 class Secure(unittest.TestCase):
     def setUp(self):
-        self.broker = Secured("security-secure")
+        self.broker = SecuredLogway("security-secure")
         self.addCleanup(self.broker.kill)
         self.broker.start()
 

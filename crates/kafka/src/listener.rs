@@ -1,15 +1,12 @@
 //! A listener that is open: what each connection to it has in common.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use logway_metadata::settings::{BrokerSettings, ListenerSettings};
+use logway_node::listener_files::look_at_certificate;
 use logway_node::quotas::ListenerLimits;
 use logway_security::bearer::{BearerError, BearerTokens, KeysReload};
-use logway_security::tls::Reload;
 use logway_security::{ServerTls, TlsError};
-use tokio::sync::watch;
-use tokio::time::timeout;
 
 /// A listener that is open.
 #[derive(Debug)]
@@ -52,35 +49,17 @@ impl Listener {
     }
 }
 
-/// How often it is looked whether files were replaced.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Puts new certificates and keys in force while the listener is open. Connections keep what they have begun with.
-pub(crate) async fn follow_files(listener: Arc<Listener>, mut stopping: watch::Receiver<bool>) {
-    while timeout(LOOK_INTERVAL, stopping.wait_for(|&stop| stop)).await.is_err() {
-        let looked = Arc::clone(&listener);
-        // A look that panics has said so.
-        let _ = tokio::task::spawn_blocking(move || looked.look_at_files()).await;
-    }
-}
-
 impl Listener {
     /// Whether anything of it is in files that may be replaced.
     pub(crate) fn has_files(&self) -> bool {
         self.tls.is_some() || self.tokens.is_some()
     }
 
-    fn look_at_files(&self) {
+    /// Puts new certificates and keys in force.
+    pub(crate) fn look_at_files(&self) {
         let listener = &self.settings.name;
-        match self.tls.as_ref().map(|tls| tls.reload(SystemTime::now())) {
-            Some(Reload::Done { subject }) => {
-                tracing::info!(listener, subject, "a new certificate is in force");
-            }
-            Some(Reload::Refused(error)) => {
-                tracing::error!(listener, %error,
-                    "the new certificate cannot be used, and the one before stays in force");
-            }
-            Some(Reload::Unchanged) | None => {}
+        if let Some(tls) = &self.tls {
+            look_at_certificate(listener, tls);
         }
         match self.tokens.as_ref().map(BearerTokens::reload) {
             Some(KeysReload::Done(keys)) => {

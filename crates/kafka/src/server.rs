@@ -8,6 +8,7 @@ use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, SecurityProtocol};
 use logway_node::Node;
 use logway_node::cluster::BoundListener;
+use logway_node::listener_files::follow_files;
 use logway_security::sasl::Strangers;
 use logway_security::scram::NoRandomness;
 use prometheus_client::registry::Registry;
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::accept_connections;
-use crate::listener::{Listener, ListenerError, follow_files};
+use crate::listener::{Listener, ListenerError};
 use crate::metrics::RequestMetrics;
 use crate::routes::SERVED_APIS;
 use crate::service::{Service, ServiceState};
@@ -164,7 +165,8 @@ impl KafkaServer {
         let mut addresses = Vec::new();
         let opened = listeners.bound.iter().map(|bound| &bound.listener);
         for listener in opened.filter(|listener| listener.has_files()) {
-            acceptors.spawn(follow_files(Arc::clone(listener), stop.clone()));
+            let listener = Arc::clone(listener);
+            acceptors.spawn(follow_files(move || listener.look_at_files(), stop.clone()));
         }
         for Bound { socket, address, listener } in listeners.bound {
             addresses.push(address);

@@ -1,18 +1,52 @@
-//! Whether a request is signed, in form.
+//! Who a request is from: whether it is signed, in form, and by whom.
 //!
-//! The order and the words of the checks are those of AWS. Whether a signature is right is not looked at: any key is
-//! taken, as every substitute for AWS does.
+//! The order and the words of the checks are those of AWS. Where nobody is asked who he is, the form is all that is checked, as
+//! every substitute for AWS does.
+
+use std::borrow::Cow;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, DATE};
+use hyper::http::request::Parts;
+use logway_model::TimestampMs;
+use logway_node::Node;
+use logway_node::access::Principal;
 
 use crate::error::ApiError;
+use crate::signature::{Verifier, percent_decoded};
 
-/// Checks that there is one signature, with all its parts.
-pub(crate) fn check_form(headers: &HeaderMap, query: Option<&str>) -> Result<(), ApiError> {
+/// What a request says of its signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signed<'a> {
+    /// How it was made.
+    pub(crate) algorithm: Cow<'a, str>,
+    /// Who made it, and what for.
+    pub(crate) credential: Cow<'a, str>,
+    /// The names of the headers that it is about, with `;` between them.
+    pub(crate) signed_headers: Cow<'a, str>,
+    /// It itself, in hexadecimal.
+    pub(crate) signature: Cow<'a, str>,
+    /// When it was made.
+    pub(crate) time: Cow<'a, str>,
+    /// For how many seconds it is good, of one in an address.
+    pub(crate) expires_s: Option<Cow<'a, str>>,
+}
+
+impl Signed<'_> {
+    /// Whose it says that it is.
+    pub(crate) fn key_id(&self) -> &str {
+        self.credential.split('/').next().unwrap_or_default()
+    }
+}
+
+/// The one signature of a request, with all its parts.
+pub(crate) fn signed<'a>(
+    headers: &'a HeaderMap,
+    query: Option<&'a str>,
+) -> Result<Signed<'a>, ApiError> {
     let header = headers.get(AUTHORIZATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let query = Query(query.unwrap_or_default());
-    let in_query = query.has("X-Amz-Algorithm");
+    let in_query = query.value("X-Amz-Algorithm").is_some();
     match (header, in_query) {
         (Some(_), true) => Err(ApiError::new(
             "InvalidSignatureException",
@@ -22,73 +56,105 @@ pub(crate) fn check_form(headers: &HeaderMap, query: Option<&str>) -> Result<(),
             "MissingAuthenticationTokenException",
             "Missing Authentication Token",
         )),
-        (Some(header), false) => check_header(&header, headers),
-        (None, true) => check_query(&query),
+        (Some(header), false) => in_header(&header, headers),
+        (None, true) => in_address(&query),
     }
 }
 
-fn check_header(header: &str, headers: &HeaderMap) -> Result<(), ApiError> {
-    let parts: Vec<&str> = header.split([',', ' ']).skip(1).filter(|it| !it.is_empty()).collect();
-    let has = |name: &str| {
-        parts.iter().any(|part| {
-            part.split_once('=').is_some_and(|(key, value)| key == name && !value.is_empty())
-        })
-    };
+fn in_header<'a>(header: &str, headers: &'a HeaderMap) -> Result<Signed<'a>, ApiError> {
+    let mut parts = header.split([',', ' ']);
+    let algorithm = parts.next().unwrap_or_default().to_owned();
+    let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
     let mut message = String::new();
-    for name in ["Credential", "Signature", "SignedHeaders"] {
-        if !has(name) {
+    let mut part = |name: &str| {
+        let mut pairs = parts.iter().filter_map(|part| part.split_once('='));
+        let value = pairs.rfind(|(key, value)| *key == name && !value.is_empty());
+        if value.is_none() {
             message += &format!("Authorization header requires '{name}' parameter. ");
         }
-    }
-    if !headers.contains_key("x-amz-date") && !headers.contains_key(DATE) {
+        Cow::Owned(value.map(|(_, value)| value.to_owned()).unwrap_or_default())
+    };
+    let (credential, signature) = (part("Credential"), part("Signature"));
+    let signed_headers = part("SignedHeaders");
+    let time = headers.get("x-amz-date").or_else(|| headers.get(DATE));
+    if time.is_none() {
         message +=
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. ";
     }
-    match message.is_empty() {
-        true => Ok(()),
-        false => {
+    match time {
+        Some(time) if message.is_empty() => Ok(Signed {
+            algorithm: Cow::Owned(algorithm),
+            credential,
+            signed_headers,
+            signature,
+            time: String::from_utf8_lossy(time.as_bytes()),
+            expires_s: None,
+        }),
+        _ => {
             message += &format!("Authorization={header}");
             Err(ApiError::new("IncompleteSignatureException", message))
         }
     }
 }
 
-fn check_query(query: &Query<'_>) -> Result<(), ApiError> {
+fn in_address<'a>(query: &Query<'a>) -> Result<Signed<'a>, ApiError> {
     let mut message = String::new();
-    for name in [
-        "X-Amz-Algorithm",
-        "X-Amz-Credential",
-        "X-Amz-Signature",
-        "X-Amz-SignedHeaders",
-        "X-Amz-Date",
-    ] {
-        if !query.has_value(name) {
+    let mut part = |name: &str| {
+        let value = query.value(name).filter(|value| !value.is_empty());
+        if value.is_none() {
             message += &format!("AWS query-string parameters must include '{name}'. ");
         }
+        value.unwrap_or_default()
+    };
+    let (algorithm, credential) = (part("X-Amz-Algorithm"), part("X-Amz-Credential"));
+    let (signature, signed_headers) = (part("X-Amz-Signature"), part("X-Amz-SignedHeaders"));
+    let time = part("X-Amz-Date");
+    if !message.is_empty() {
+        message += "Re-examine the query-string parameters.";
+        return Err(ApiError::new("IncompleteSignatureException", message));
     }
-    match message.is_empty() {
-        true => Ok(()),
-        false => {
-            message += "Re-examine the query-string parameters.";
-            Err(ApiError::new("IncompleteSignatureException", message))
-        }
-    }
+    let expires_s = query.value("X-Amz-Expires");
+    Ok(Signed { algorithm, credential, signed_headers, signature, time, expires_s })
 }
 
 /// The parameters of an address.
 struct Query<'a>(&'a str);
 
-impl Query<'_> {
-    fn value(&self, name: &str) -> Option<&str> {
+impl<'a> Query<'a> {
+    fn value(&self, name: &str) -> Option<Cow<'a, str>> {
         let pairs = self.0.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+        let (_, value) = pairs.into_iter().find(|(key, _)| *key == name)?;
+        Some(match value.contains('%') {
+            true => Cow::Owned(String::from_utf8_lossy(&percent_decoded(value)).into_owned()),
+            false => Cow::Borrowed(value),
+        })
     }
+}
 
-    fn has(&self, name: &str) -> bool {
-        self.value(name).is_some()
+/// Whom a request is from that has come whole. An access key is a delegation token: its id, and its HMAC in Base64 as the secret.
+pub(crate) fn requester(
+    signed: &Signed<'_>,
+    head: &Parts,
+    body: &[u8],
+    node: &Node,
+    now_ms: i64,
+) -> Result<Principal, ApiError> {
+    let verifier = Verifier::new(signed, head, now_ms)?;
+    let unrecognized = || {
+        let message = "The security token included in the request is invalid.";
+        ApiError::new("UnrecognizedClientException", message)
+    };
+    // Of temporary credentials AWS has a third part. There is none here, so nobody has it from here.
+    if head.headers.contains_key("x-amz-security-token") {
+        return Err(unrecognized());
     }
-
-    fn has_value(&self, name: &str) -> bool {
-        self.value(name).is_some_and(|value| !value.is_empty())
+    let token = node.token_of_id(verifier.scope.key_id).ok_or_else(unrecognized)?;
+    verifier.verify(token.password().as_bytes(), body)?;
+    match token.token.has_expired(TimestampMs(now_ms)) {
+        true => Err(ApiError::new(
+            "ExpiredTokenException",
+            "The security token included in the request is expired",
+        )),
+        false => Ok(Principal::user(token.token.owner.clone())),
     }
 }

@@ -1,7 +1,7 @@
 //! From an HTTP request to its response, in the order in which AWS checks.
 
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,9 +12,10 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use logway_log::random_uuid;
 use logway_node::access::{AccessMemory, Principal};
+use logway_node::tasks::wall_clock;
 use tokio::sync::Notify;
 
-use crate::authentication::check_form;
+use crate::authentication::{requester, signed};
 use crate::body::{BodyError, ResponseBody, charged, receive};
 use crate::call::{Call, Reply};
 use crate::error::{ApiError, SERIALIZATION};
@@ -71,11 +72,29 @@ impl Encoding {
 #[derive(Clone)]
 pub(crate) struct Peer {
     /// Its address.
-    pub(crate) host: IpAddr,
-    /// What was decided for it.
-    pub(crate) access_memory: Arc<AccessMemory>,
+    pub(crate) address: SocketAddr,
+    /// What was decided for who asks.
+    pub(crate) told: Arc<LastRequester>,
     /// Told when the connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
+}
+
+/// Who has asked last on a connection, and what was decided for that. Requests of several may come on one, through a proxy.
+#[derive(Debug, Default)]
+pub(crate) struct LastRequester(Mutex<Option<(Principal, Arc<AccessMemory>)>>);
+
+impl LastRequester {
+    fn memory_of(&self, principal: &Principal) -> Arc<AccessMemory> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((same, memory)) if same == principal => Arc::clone(memory),
+            _ => {
+                let memory = Arc::default();
+                *last = Some((principal.clone(), Arc::clone(&memory)));
+                memory
+            }
+        }
+    }
 }
 
 /// Answers a request.
@@ -132,10 +151,11 @@ async fn respond(
             return with_body(StatusCode::NOT_FOUND, None, body.into_bytes());
         }
     };
-    let Peer { host, access_memory, give_up } = peer;
-    let outcome = match decoded(encoding, operation, head, body) {
-        Ok((operation, input)) => {
-            let principal = Principal::anonymous().clone();
+    let Peer { address, told, give_up } = peer;
+    let host = address.ip().to_canonical();
+    let outcome = match decoded(service, &address, encoding, operation, head, body) {
+        Ok((operation, input, principal)) => {
+            let access_memory = told.memory_of(&principal);
             let service = Arc::clone(service);
             let give_up = Arc::clone(&give_up);
             let call = Call { service, operation, input, principal, host, access_memory, give_up };
@@ -161,23 +181,35 @@ async fn respond(
 
 /// Syntax, operation, authentication, types, constraints.
 fn decoded(
+    service: &Service,
+    peer: &SocketAddr,
     encoding: Encoding,
     operation: Option<&'static Operation>,
     head: &Parts,
     body: &[u8],
-) -> Result<(&'static Operation, Structure), ApiError> {
+) -> Result<(&'static Operation, Structure, Principal), ApiError> {
     let errors = TypeErrors::default();
     let shape = operation.map_or(&NOTHING, |operation| operation.input);
     let Some(input) = encoding.decode(body, shape, &errors) else {
         return Err(ApiError::bare(SERIALIZATION));
     };
     let operation = operation.ok_or_else(|| ApiError::bare(UNKNOWN_OPERATION))?;
-    check_form(&head.headers, head.uri.query())?;
+    let signed = signed(&head.headers, head.uri.query())?;
+    let principal = match service.checks_signatures {
+        true => {
+            let believed = requester(&signed, head, body, &service.node, wall_clock().0);
+            believed.inspect_err(|error| {
+                let reason = error.message.as_deref().unwrap_or(error.name);
+                service.node.note_not_believed(*peer, signed.key_id(), "SIGV4", reason);
+            })?
+        }
+        false => Principal::anonymous().clone(),
+    };
     if let Some(message) = errors.into_first() {
         return Err(ApiError::new(SERIALIZATION, message));
     }
     validate(operation.input, &input).map_err(ApiError::validation)?;
-    Ok((operation, input))
+    Ok((operation, input, principal))
 }
 
 const UNKNOWN_OPERATION: &str = "UnknownOperationException";

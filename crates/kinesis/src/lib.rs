@@ -6,7 +6,7 @@
 //! | module | what it is about |
 //! |---|---|
 //! | [`server`], `timed_io`, `service` | listening, serving, stopping; what all requests share |
-//! | `http`, `body`, `authentication` | from an HTTP request to its response, in AWS's order of checks |
+//! | `http`, `body`, `authentication`, `signature` | from an HTTP request to its response, in AWS's order of checks |
 //! | `shapes`, `shape` | the operations and types of AWS's model, as tables |
 //! | `json`, `cbor`, `value`, `type_error`, `validate` | values in both encodings, and what they must obey |
 //! | `call`, `operations` | one request, and what each operation does |
@@ -28,6 +28,7 @@ pub mod server;
 mod service;
 mod shape;
 mod shapes;
+mod signature;
 mod timed_io;
 mod token;
 mod type_error;

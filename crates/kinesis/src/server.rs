@@ -4,20 +4,25 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, KINESIS_LISTENER};
 use logway_node::Node;
 use logway_node::accept::stopped;
+use logway_node::listener_files::{follow_files, look_at_certificate};
 use logway_node::quotas::ListenerLimits;
+use logway_security::{ServerTls, TlsError};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use crate::body::InWork;
 use crate::http::{Peer, answer};
@@ -25,8 +30,11 @@ use crate::names::Account;
 use crate::service::{Service, Subscriptions};
 use crate::timed_io::{Patience, Requests, TimedIo};
 
-/// The name of the listener, in what is told of it.
-const LISTENER: &str = "KINESIS";
+/// What clients can agree on by ALPN.
+const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
+
+/// How long a TLS handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client may take to say anything.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(30);
@@ -60,19 +68,31 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// Other machines could reach it, and nobody there is asked who he is.
+    /// Other machines could reach it, and it is not guarded.
     #[error(
-        "other machines could reach {address} (Kinesis): nothing there is encrypted, and any access key is taken"
+        "other machines could reach {address} (Kinesis): it needs kinesis.tls and kinesis.signatures"
     )]
     Exposed {
         /// Where.
         address: SocketAddr,
     },
+    /// Its certificate cannot be used.
+    #[error("cannot use the certificate for {address} (Kinesis): {source}")]
+    Tls {
+        /// The configured address.
+        address: Endpoint,
+        /// Why.
+        source: TlsError,
+    },
 }
 
 /// An address that is bound. Connections to it wait until they are served.
 #[derive(Debug)]
-pub struct BoundListener(TcpListener, SocketAddr);
+pub struct BoundListener {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<ServerTls>,
+}
 
 impl BoundListener {
     /// Binds the configured address; `None` if there is none. To be done before a node starts, so that a port in use is known
@@ -82,18 +102,22 @@ impl BoundListener {
         let fail = |source| ListenError::Bind { address: endpoint.clone(), source };
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(fail)?;
         let addresses: Vec<SocketAddr> = addresses.collect();
-        let is_exposed = |address: &&SocketAddr| !settings.may_listen(address.ip(), false);
+        let is_guarded = settings.kinesis.is_guarded();
+        let is_exposed = |address: &&SocketAddr| !settings.may_listen(address.ip(), is_guarded);
         if let Some(&address) = addresses.iter().find(is_exposed) {
             return Err(ListenError::Exposed { address });
         }
+        let load = |tls| ServerTls::with_protocols(tls, &PROTOCOLS, SystemTime::now());
+        let tls = settings.kinesis.tls.as_ref().map(load).transpose();
+        let tls = tls.map_err(|source| ListenError::Tls { address: endpoint.clone(), source })?;
         let listener = TcpListener::bind(&addresses[..]).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
-        Ok(Some(BoundListener(listener, address)))
+        Ok(Some(BoundListener { listener, address, tls }))
     }
 
     /// What was bound: port 0 becomes a free one.
     pub fn address(&self) -> SocketAddr {
-        self.1
+        self.address
     }
 }
 
@@ -106,28 +130,39 @@ pub struct KinesisServer {
 
 impl KinesisServer {
     /// Serves a node's streams to Kinesis clients.
-    pub fn start(
-        node: Arc<Node>,
-        BoundListener(listener, address): BoundListener,
-    ) -> KinesisServer {
+    pub fn start(node: Arc<Node>, bound: BoundListener) -> KinesisServer {
+        let BoundListener { listener, address, tls } = bound;
         let (stopping, stop) = watch::channel(false);
         let settings = &node.settings.kinesis;
         let account = Account { id: settings.account_id.clone(), region: settings.region.clone() };
         let stream_delay_ms = i64::try_from(settings.stream_delay.as_millis()).unwrap_or(i64::MAX);
-        tracing::warn!(%address, "Kinesis clients are served with any access key: signatures are not checked");
+        let checks_signatures = settings.checks_signatures;
+        if !checks_signatures {
+            tracing::warn!(%address, "Kinesis clients are served with any access key: signatures are not checked");
+        }
         let service = Arc::new(Service {
             node,
             account,
             stream_delay_ms,
+            checks_signatures,
             subscriptions: Arc::new(Subscriptions::default()),
             stopping: stop.clone(),
         });
         let mut tasks = JoinSet::new();
+        let tls = tls.map(Arc::new);
+        if let Some(tls) = &tls {
+            let tls = Arc::clone(tls);
+            tasks.spawn(follow_files(
+                move || look_at_certificate(KINESIS_LISTENER, &tls),
+                stop.clone(),
+            ));
+        }
         tasks.spawn(async move {
             let node = Arc::clone(&service.node);
-            let serve =
-                |socket, peer, stopping| serve(socket, peer, Arc::clone(&service), stopping);
-            let limits = ListenerLimits::none(LISTENER);
+            let serve = |socket, peer, stopping| {
+                accept(socket, peer, tls.clone(), Arc::clone(&service), stopping)
+            };
+            let limits = ListenerLimits::none(KINESIS_LISTENER);
             node.accept_connections(listener, &limits, stop, serve).await;
         });
         KinesisServer { address, stopping, tasks }
@@ -146,31 +181,49 @@ impl KinesisServer {
     }
 }
 
-/// Serves a connection, in HTTP/1.1 or, where the client begins so, in HTTP/2. TLS goes around the socket here, with the
-/// protocol chosen by ALPN.
-async fn serve(
+/// Serves a connection, by TLS where that is spoken.
+async fn accept(
     socket: TcpStream,
     peer: SocketAddr,
+    tls: Option<Arc<ServerTls>>,
     service: Arc<Service>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
     let node = Arc::clone(&service.node);
     let _open = node.metrics.connections.opened();
     if let Err(error) = socket.set_nodelay(true) {
         return tracing::debug!(%peer, %error, "connection lost");
     }
+    let Some(tls) = tls else { return serve(socket, peer, service, stopping).await };
+    let mut stop = stopping.clone();
+    let handshake = TlsAcceptor::from(tls.config()).accept(socket);
+    let shaken = tokio::select! {
+        shaken = timeout(HANDSHAKE_MAX, handshake) => shaken,
+        () = stopped(&mut stop) => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => serve(stream, peer, service, stopping).await,
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
+        Err(_elapsed) => tracing::debug!(%peer, "a TLS handshake took too long"),
+    }
+}
+
+/// Serves a stream, in HTTP/1.1 or, where the client begins so, in HTTP/2.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    service: Arc<Service>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let node = Arc::clone(&service.node);
     let idle_max = node.settings.connections_max_idle.unwrap_or(Duration::MAX);
     let idle_max = idle_max.clamp(IDLE_MIN, Duration::from_secs(u32::MAX.into()));
     let patience =
         Patience { first: FIRST_BYTE_MAX, head: HEAD_MAX, read: idle_max, write: WRITE_MAX };
     let requests = Arc::new(Requests::default());
-    let io = TimedIo::new(socket, patience, Arc::clone(&requests));
+    let io = TimedIo::new(stream, patience, Arc::clone(&requests));
     let give_up = Arc::new(Notify::new());
-    let client = Peer {
-        host: peer.ip().to_canonical(),
-        access_memory: Arc::default(),
-        give_up: Arc::clone(&give_up),
-    };
+    let client = Peer { address: peer, told: Arc::default(), give_up: Arc::clone(&give_up) };
     let handler = service_fn(move |request| {
         let (service, client, in_work) = (Arc::clone(&service), client.clone(), requests.begin());
         async move {

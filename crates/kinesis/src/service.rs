@@ -18,6 +18,8 @@ pub(crate) struct Service {
     pub(crate) account: Account,
     /// For how long changes of streams are seen, in ms.
     pub(crate) stream_delay_ms: i64,
+    /// Whether a request is somebody's who has shown it, or anybody's.
+    pub(crate) checks_signatures: bool,
     /// Who is subscribed to what.
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// Turns true when the front door closes.

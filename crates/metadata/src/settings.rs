@@ -15,6 +15,7 @@ mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
+mod front_doors;
 mod given;
 mod listener;
 mod listeners;
@@ -37,8 +38,8 @@ pub use describe::{
 pub use given::Secret;
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
-    BearerSettings, ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings,
-    UNNAMED_LISTENER,
+    BearerSettings, ClientAuth, KINESIS_LISTENER, ListenerSettings, SaslSettings, SecurityProtocol,
+    TlsSettings, UNNAMED_LISTENER,
 };
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};

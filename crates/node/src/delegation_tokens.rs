@@ -13,7 +13,7 @@ use logway_metadata::controller::{
 use logway_metadata::credential::Bytes;
 use logway_metadata::delegation_token::DelegationToken;
 use logway_model::ErrorCode;
-use logway_security::delegation_token::{TokenKey, hmac_digest};
+use logway_security::delegation_token::{TokenKey, hmac_digest, password_of};
 use tokio::time::sleep;
 
 use crate::failure::Failure;
@@ -28,6 +28,13 @@ pub struct IssuedToken {
     pub token: Arc<DelegationToken>,
     /// The HMAC of its id, which is a secret.
     pub hmac: Bytes,
+}
+
+impl IssuedToken {
+    /// The password of programs: the HMAC in Base64. Who signs requests of AWS's APIs has it as the secret access key.
+    pub fn password(&self) -> String {
+        password_of(&self.hmac.0)
+    }
 }
 
 /// A token that somebody wants.
@@ -108,6 +115,14 @@ impl Node {
         let image = self.image();
         let token = image.delegation_tokens().token_of_hmac(&hmac_digest(hmac));
         token.map(|token| token.id.clone())
+    }
+
+    /// The token of an id, which may have expired. One of an earlier key is not found.
+    pub fn token_of_id(&self, id: &str) -> Option<IssuedToken> {
+        let key = self.token_key.as_ref()?;
+        let token = Arc::clone(self.image().delegation_tokens().token(id)?);
+        let hmac = Bytes(key.hmac_of(&token)?);
+        Some(IssuedToken { token, hmac })
     }
 
     /// The tokens that a user may see, by id. Those of an earlier key are good for nothing, and not among them.

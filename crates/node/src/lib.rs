@@ -23,6 +23,7 @@
 pub mod accept;
 pub mod access;
 pub mod append;
+pub mod audit;
 mod backoff;
 pub mod cluster;
 pub mod delegation_tokens;
@@ -31,6 +32,7 @@ pub mod failure;
 pub mod group_lag;
 pub mod groups;
 pub mod heavy_work;
+pub mod listener_files;
 pub mod log_dirs;
 pub mod log_levels;
 pub mod memory;

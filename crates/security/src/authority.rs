@@ -9,11 +9,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use logway_metadata::join_token::Digest;
+use logway_metadata::settings::Secret;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
+use ring::hmac;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::getuid;
@@ -126,6 +129,12 @@ impl Authority {
     /// Its key and its certificate, in PEM, for a node that is admitted.
     pub fn to_pem(&self) -> (String, String) {
         (self.issuer.key().serialize_pem(), self.certificate.clone())
+    }
+
+    /// A secret that each node of the cluster has, one for each purpose, because each has the authority's key.
+    pub fn secret_for(&self, purpose: &str) -> Secret {
+        let key = hmac::Key::new(hmac::HMAC_SHA512, &self.issuer.key().serialize_der());
+        Secret::new(BASE64_STANDARD.encode(hmac::sign(&key, purpose.as_bytes())))
     }
 
     /// By which a join token names it.

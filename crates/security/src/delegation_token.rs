@@ -35,6 +35,11 @@ pub fn hmac_digest(hmac: &[u8]) -> Bytes {
     Bytes(digest_of(hmac).0.to_vec())
 }
 
+/// The password of programs that log in with a token.
+pub fn password_of(hmac: &[u8]) -> String {
+    STANDARD.encode(hmac)
+}
+
 impl TokenKey {
     /// Of the text in the settings.
     pub fn new(secret: &Secret) -> TokenKey {
@@ -61,7 +66,7 @@ impl TokenKey {
         let salt_of = format!("salt of {mechanism:?} for {id}");
         let mut salt = self.hmac(&salt_of);
         salt.truncate(SALT_BYTES);
-        let password = STANDARD.encode(self.hmac(id));
+        let password = password_of(&self.hmac(id));
         let salted = salted_password(mechanism, password.as_bytes(), &salt, DEFAULT_ITERATIONS);
         credential_of(mechanism, &salted, salt, DEFAULT_ITERATIONS)
     }

@@ -51,7 +51,7 @@ impl RunningBroker {
     ///
     /// When this returns, clients are served.
     pub async fn start(
-        settings: BrokerSettings,
+        mut settings: BrokerSettings,
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
@@ -59,6 +59,9 @@ impl RunningBroker {
             true => Some(Secure::prepare(&settings).await?),
             false => None,
         };
+        if let Some(secure) = &secure {
+            settings.delegation_tokens.secret_key.get_or_insert_with(|| secure.token_key());
+        }
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
@@ -66,7 +69,8 @@ impl RunningBroker {
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());
         let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));
-        let of_kinesis = kinesis.iter().map(BoundListener::address);
+        let of_kinesis = kinesis.iter().filter(|_| !settings.kinesis.is_guarded());
+        let of_kinesis = of_kinesis.map(BoundListener::address);
         let of_kinesis = of_kinesis.filter(|address| !address.ip().is_loopback());
         let exposed = exposed.chain(of_kinesis.map(|address| format!("Kinesis {address}")));
         let mut tasks = JoinSet::new();

@@ -12,7 +12,7 @@ use logway_metadata::join_token::Digest;
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::settings::broker::broker_setting;
-use logway_metadata::settings::{BrokerSettings, Value};
+use logway_metadata::settings::{BrokerSettings, Secret, Value};
 use logway_model::DirectoryId;
 use logway_node::cluster::{
     AdmissionError, AuthorityPem, FirstDirectory, KnownNodes, SecureNodes, be_admitted, way_out,
@@ -134,6 +134,8 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned(),
         ),
         ("super.users", format!("User:{ADMIN}")),
+        ("kinesis.signatures", "true".to_owned()),
+        ("kinesis.tls", "true".to_owned()),
     ];
     let defaults = defaults.into_iter().map(|(name, value)| (name.to_owned(), value));
     let listeners = ("listeners".to_owned(), listeners.join(","));
@@ -201,6 +203,11 @@ impl Secure {
     /// Where the join token says that nodes are; nowhere without one.
     pub(crate) fn addresses_of_token(&self) -> Vec<String> {
         self.token.iter().flat_map(|token| token.addresses.clone()).collect()
+    }
+
+    /// What delegation tokens are made with, where no other key is given: the same on all nodes.
+    pub(crate) fn token_key(&self) -> Secret {
+        self.authority.secret_for("delegation tokens")
     }
 
     /// For the node.
@@ -382,6 +389,7 @@ fn names(settings: &BrokerSettings) -> Vec<String> {
         let advertised = listener.advertised.iter().map(|endpoint| &endpoint.host);
         names.extend(bound.chain(advertised).cloned());
     }
+    names.extend(settings.kinesis.listen.iter().map(|endpoint| endpoint.host.clone()));
     names.extend(settings.secure_names.iter().cloned());
     names.extend(way_out().map(|address| address.to_string()));
     let is_none = |name: &str| name.is_empty() || ["0.0.0.0", "::"].contains(&name);

@@ -216,6 +216,11 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
                  ssl.truststore.location those of authorities",
             );
         }
+        Some(BrokerError::ListenForKinesis(KinesisListenError::Tls { .. })) => {
+            return Some(
+                "listener.name.kinesis.ssl.keystore.location names the PEM files of the private key and its certificates",
+            );
+        }
         Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
         Some(BrokerError::Listen(ListenError::Exposed { .. })) => {
             return Some(
@@ -226,10 +231,13 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Some(BrokerError::ListenForKinesis(KinesisListenError::Bind { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kinesis));
         }
-        Some(
-            BrokerError::ListenForNodes(NodeListenError::Exposed { .. })
-            | BrokerError::ListenForKinesis(KinesisListenError::Exposed { .. }),
-        ) => {
+        Some(BrokerError::ListenForKinesis(KinesisListenError::Exposed { .. })) => {
+            return Some(
+                "--secure gives it both; or listen on an address of this machine alone, or say --insecure where the network \
+                 is yours",
+            );
+        }
+        Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
             );

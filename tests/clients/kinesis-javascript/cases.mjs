@@ -22,7 +22,6 @@ const ShardId = "shardId-000000000000";
 const client = new KinesisClient({
   endpoint,
   region: "us-east-1",
-  credentials: { accessKeyId: "any", secretAccessKey: "any" },
   maxAttempts: 1,
 });
 

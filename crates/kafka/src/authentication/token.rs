@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use logway_metadata::settings::SaslSettings;
 use logway_node::access::Principal;
-use logway_node::{AUDIT, CLIENTS};
 use logway_security::bearer::{BearerTokens, time_left};
 use logway_security::delegation_token::DelegationTokens;
 use logway_security::sasl::{Evidence, Exchange, Known, Refusal, Step};
@@ -66,19 +65,8 @@ fn note_refusal(
     refusal: &Refusal,
     mechanism: &'static str,
 ) {
-    let user = refusal.user.as_deref().map(shortened).unwrap_or_default();
-    let reason = refusal.reason;
-    tracing::info!(target: CLIENTS, peer = %connection.peer, user, mechanism, reason,
-        "a client is not who it says");
-    let host = connection.peer.ip().to_canonical();
-    tracing::info!(target: AUDIT, %host, user, mechanism, reason, "authentication failed");
-    service.node.metrics.connections.not_believed.inc();
-}
-
-/// A name that a stranger chose must not fill the log.
-fn shortened(name: &str) -> String {
-    const SHOWN_CHARS: usize = 64;
-    name.chars().take(SHOWN_CHARS).collect()
+    let user = refusal.user.as_deref().unwrap_or_default();
+    service.node.note_not_believed(connection.peer, user, mechanism, refusal.reason);
 }
 
 /// 0 would be for ever.

@@ -9,7 +9,9 @@ use logway_model::BrokerId;
 
 use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
 use super::given::{Given, Secret};
-use super::listeners::{GivenOfListeners, ListenerSettings, listener_setting, listeners};
+use super::listeners::{
+    GivenOfListeners, KINESIS_LISTENER, ListenerSettings, TlsSettings, listener_setting, listeners,
+};
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
 use crate::record::Endpoint;
@@ -196,6 +198,10 @@ pub struct ClusterSettings {
 pub struct KinesisSettings {
     /// `kinesis.listen`, or `None` for no such listener.
     pub listen: Option<Endpoint>,
+    /// `kinesis.tls`: what TLS needs there, or `None` where nothing is encrypted.
+    pub tls: Option<TlsSettings>,
+    /// `kinesis.signatures`
+    pub checks_signatures: bool,
     /// `kinesis.account.id`
     pub account_id: String,
     /// `kinesis.region`
@@ -204,6 +210,13 @@ pub struct KinesisSettings {
     pub shard_limit: u32,
     /// `kinesis.stream.delay.ms`
     pub stream_delay: Duration,
+}
+
+impl KinesisSettings {
+    /// Whether it is encrypted, and nobody uses it who has not shown who he is.
+    pub fn is_guarded(&self) -> bool {
+        self.tls.is_some() && self.checks_signatures
+    }
 }
 
 /// The settings of the group coordinator.
@@ -349,6 +362,11 @@ impl<'a> Fields<'a> {
         Fields { listener: Some(listener), ..*self }
     }
 
+    /// Whether a setting without a default is set.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     fn value(&self, name: &str) -> Option<Value> {
         let setting = broker_setting(name).expect("the table has every field's setting");
         let of_listener = self
@@ -427,8 +445,12 @@ impl<'a> Fields<'a> {
             let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             (1..=REGION_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_legal)
         })?;
+        let has_tls = self.has("kinesis.listen") && self.boolean("kinesis.tls");
+        let own = self.of(KINESIS_LISTENER);
         Ok(KinesisSettings {
             listen: self.addresses("kinesis.listen").pop(),
+            tls: has_tls.then(|| own.checked_tls(KINESIS_LISTENER, "kinesis.tls")).transpose()?,
+            checks_signatures: self.boolean("kinesis.signatures"),
             account_id,
             region,
             shard_limit: self.positive("kinesis.shard.limit"),

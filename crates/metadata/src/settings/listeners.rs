@@ -22,6 +22,9 @@ use crate::sasl::SaslMechanism;
 /// The listener of addresses that have no name in front of them.
 pub const UNNAMED_LISTENER: &str = "PLAINTEXT";
 
+/// The listener for Kinesis clients.
+pub const KINESIS_LISTENER: &str = "KINESIS";
+
 /// What stands before a listener's name where a setting is of that listener alone.
 pub(super) const LISTENER_PREFIX: &str = "listener.name.";
 
@@ -233,7 +236,10 @@ pub(super) fn listeners(fields: &Fields<'_>) -> Result<Vec<ListenerSettings>, Me
         }
     }
     let strange = fields.of_listeners.keys().map(|(name, _)| name);
-    match strange.into_iter().find(|name| listeners.iter().all(|it| it.name != **name)) {
+    let is_kinesis = |name: &str| name == KINESIS_LISTENER && fields.has("kinesis.listen");
+    let is_strange =
+        |name: &&String| listeners.iter().all(|it| it.name != **name) && !is_kinesis(name);
+    match strange.into_iter().find(is_strange) {
         Some(name) => Err(no_listener("listeners", name)),
         None => Ok(listeners),
     }
@@ -272,10 +278,12 @@ fn listener(
     let invalid = |setting: &'static str, reason: String| {
         Err(MetadataError::InvalidSetting { name: setting, value: name.clone(), reason })
     };
-    if name == NODE_LISTENER {
-        let reason =
-            format!("{NODE_LISTENER} is the listener for other nodes; choose another name");
-        return invalid("listeners", reason);
+    let taken = [(NODE_LISTENER, "other nodes"), (KINESIS_LISTENER, "Kinesis clients")];
+    if let Some((_, whom)) = taken.iter().find(|(taken, _)| *taken == name) {
+        return invalid(
+            "listeners",
+            format!("{name} is the listener for {whom}; choose another name"),
+        );
     }
     let Some(&protocol) = protocols.get(&name) else {
         let reason = format!(
@@ -284,20 +292,7 @@ fn listener(
         return invalid("listeners", reason);
     };
     let own = fields.of(&name);
-    let tls = protocol.has_tls().then(|| own.tls());
-    if tls.as_ref().is_some_and(|tls| tls.keystore.is_empty()) {
-        let reason = format!(
-            "{protocol} needs a certificate: a PEM file with a private key and its certificates"
-        );
-        return invalid("ssl.keystore.location", reason);
-    }
-    let shows_nobody =
-        |tls: &TlsSettings| tls.client_auth != ClientAuth::None && tls.truststore.is_empty();
-    if tls.as_ref().is_some_and(shows_nobody) {
-        let reason =
-            "ssl.client.auth needs a PEM file with the authorities of clients' certificates";
-        return invalid("ssl.truststore.location", reason.to_owned());
-    }
+    let tls = protocol.has_tls().then(|| own.checked_tls(&name, protocol.name())).transpose()?;
     let sasl = protocol.has_sasl().then(|| own.sasl());
     if sasl.as_ref().is_some_and(|sasl| sasl.mechanisms.is_empty()) {
         let reason = format!("{protocol} needs a mechanism at least");
@@ -322,6 +317,26 @@ fn listener(
 }
 
 impl Fields<'_> {
+    /// What TLS needs on the listener of a name. `what` needs it there.
+    pub(super) fn checked_tls(&self, name: &str, what: &str) -> Result<TlsSettings, MetadataError> {
+        let invalid = |setting: &'static str, reason: String| {
+            Err(MetadataError::InvalidSetting { name: setting, value: name.to_owned(), reason })
+        };
+        let tls = self.tls();
+        if tls.keystore.is_empty() {
+            let reason = format!(
+                "{what} needs a certificate: a PEM file with a private key and its certificates"
+            );
+            return invalid("ssl.keystore.location", reason);
+        }
+        if tls.client_auth != ClientAuth::None && tls.truststore.is_empty() {
+            let reason =
+                "ssl.client.auth needs a PEM file with the authorities of clients' certificates";
+            return invalid("ssl.truststore.location", reason.to_owned());
+        }
+        Ok(tls)
+    }
+
     fn tls(&self) -> TlsSettings {
         let versions = self.list("ssl.enabled.protocols");
         let has = |version: &str| versions.iter().any(|enabled| enabled == version);

@@ -23,6 +23,7 @@ use crate::watched_files::WatchedFiles;
 #[derive(Debug)]
 pub struct ServerTls {
     settings: TlsSettings,
+    protocols: Vec<Vec<u8>>,
     rules: PrincipalRules,
     current: ArcSwap<Current>,
     watched: WatchedFiles,
@@ -52,12 +53,25 @@ pub enum Reload {
 impl ServerTls {
     /// Reads the files that the settings name, and judges them as of `now`.
     pub fn load(settings: &TlsSettings, now: SystemTime) -> Result<ServerTls, TlsError> {
+        ServerTls::with_protocols(settings, &[], now)
+    }
+
+    /// The same, where client and server agree on a protocol by its name (ALPN, RFC 7301). The first of ours that the client has
+    /// is taken.
+    pub fn with_protocols(
+        settings: &TlsSettings,
+        protocols: &[&str],
+        now: SystemTime,
+    ) -> Result<ServerTls, TlsError> {
+        let protocols: Vec<Vec<u8>> =
+            protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let files = settings.keystore.iter().chain(&settings.truststore);
         let watched = WatchedFiles::new(files.cloned().collect());
         Ok(ServerTls {
             rules: PrincipalRules::parse(&settings.principal_rules)?,
-            current: ArcSwap::from_pointee(read(settings, now)?),
+            current: ArcSwap::from_pointee(read(settings, &protocols, now)?),
             watched,
+            protocols,
             settings: settings.clone(),
         })
     }
@@ -83,7 +97,7 @@ impl ServerTls {
         if !self.watched.have_changed() {
             return Reload::Unchanged;
         }
-        match read(&self.settings, now) {
+        match read(&self.settings, &self.protocols, now) {
             Ok(next) => {
                 let subject = next.subject.clone();
                 self.current.store(Arc::new(next));
@@ -103,7 +117,11 @@ impl ServerTls {
     }
 }
 
-fn read(settings: &TlsSettings, now: SystemTime) -> Result<Current, TlsError> {
+fn read(
+    settings: &TlsSettings,
+    protocols: &[Vec<u8>],
+    now: SystemTime,
+) -> Result<Current, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let authorities = read_authorities(&settings.truststore)?;
     let KeyAndChain { key, chain, subject, not_after } =
@@ -122,10 +140,11 @@ fn read(settings: &TlsSettings, now: SystemTime) -> Result<Current, TlsError> {
             builder.with_client_cert_verifier(verifier(authorities, asks, provider)?)
         }
     };
-    let config = builder.with_single_cert(chain, key).map_err(|error| match error {
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => TlsError::WrongKey { subject: subject.clone() },
         error => error.into(),
     })?;
+    config.alpn_protocols = protocols.to_vec();
     Ok(Current { config: Arc::new(config), subject, not_after })
 }
 

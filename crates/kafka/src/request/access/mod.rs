@@ -23,7 +23,7 @@ use std::sync::Arc;
 use logway_metadata::MetadataImage;
 use logway_model::ErrorCode;
 use logway_node::access::{Operation, Principal, Requester, Resource};
-use logway_node::{AUDIT, Failure};
+use logway_node::{Failure, audit};
 
 pub(crate) use cluster::Cluster;
 pub(crate) use known_topics::KnownTopics;
@@ -50,17 +50,8 @@ impl RequestContext {
 
     /// Tells the audit log what is about to be done, or was refused.
     pub(crate) fn audit(&self, operation: Operation, resource: Resource<'_>, is_allowed: bool) {
-        tracing::info!(
-            target: AUDIT,
-            principal = %self.principal(),
-            host = %self.connection.peer.ip().to_canonical(),
-            client_id = self.client_id.as_deref().unwrap_or_default(),
-            operation = operation.name(),
-            resource_type = resource.kind().name(),
-            resource = resource.name().unwrap_or_default(),
-            is_allowed,
-            "authorization"
-        );
+        let client_id = self.client_id.as_deref().unwrap_or_default();
+        audit::authorization(&self.requester(), client_id, operation, resource, is_allowed);
     }
 
     /// As [`RequestContext::may`], of what is only told.

@@ -8,8 +8,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
-import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
-import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
+import software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider;
 import software.amazon.awssdk.core.SdkBytes;
 import software.amazon.awssdk.regions.Region;
 import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
@@ -35,11 +34,10 @@ public final class Main {
 
     private Main(String endpoint, String name) {
         stream = "java-" + name;
-        var credentials = StaticCredentialsProvider.create(AwsBasicCredentials.create("any", "any"));
         kinesis = KinesisAsyncClient.builder()
                 .endpointOverride(URI.create(endpoint))
                 .region(Region.US_EAST_1)
-                .credentialsProvider(credentials)
+                .credentialsProvider(EnvironmentVariableCredentialsProvider.create())
                 .build();
     }
 

@@ -1,0 +1,63 @@
+//! The settings of front doors beside Kafka's.
+
+use super::definition::{Kind, Setting};
+
+/// Each has the name of its front door in front.
+pub(super) static FRONT_DOOR_SETTINGS: &[Setting] = &[
+    Setting::at_start(
+        "kinesis.account.id",
+        Kind::Text,
+        Some("000000000000"),
+        "",
+        "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
+    ),
+    Setting::at_start(
+        "kinesis.listen",
+        Kind::Address,
+        None,
+        "",
+        "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
+         takes a free one. Where it is not set, there is no such listener. An address that other machines can reach needs \
+         `kinesis.tls` and `kinesis.signatures`, or `logway.insecure`.",
+    ),
+    Setting::at_start(
+        "kinesis.region",
+        Kind::Text,
+        Some("us-east-1"),
+        "",
+        "The region that Kinesis clients see in the names (ARNs) of streams and in messages: letters, digits and `-`.",
+    ),
+    Setting::at_start(
+        "kinesis.shard.limit",
+        Kind::int(1),
+        Some("500"),
+        "shards",
+        "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
+         may have.",
+    ),
+    Setting::at_start(
+        "kinesis.signatures",
+        Kind::Boolean,
+        Some("false"),
+        "",
+        "Whether requests of Kinesis clients have to be signed with an access key, which is a delegation token (`logway \
+         token create --aws`): they are those of its owner then. Without it any access key is taken, and each client \
+         is `User:ANONYMOUS`. It is true where `logway.secure` is.",
+    ),
+    Setting::at_start(
+        "kinesis.stream.delay.ms",
+        Kind::Long { min: 0, max: 3_600_000 },
+        Some("0"),
+        "ms",
+        "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
+         ACTIVE at once; some programs wait for the phase before that.",
+    ),
+    Setting::at_start(
+        "kinesis.tls",
+        Kind::Boolean,
+        Some("false"),
+        "",
+        "Whether Kinesis clients connect by TLS, with the certificate of `ssl.keystore.location`, or of the same as a \
+         setting of the listener KINESIS: `listener.name.kinesis.ssl.keystore.location`. It is true where `logway.secure` is.",
+    ),
+];
