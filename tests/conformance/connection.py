@@ -13,6 +13,14 @@ CLIENT_ID = "conformance"
 PATIENCE_S = 15
 
 
+@dataclass(frozen=True)
+class User:
+    """Who logs in by PLAIN before it asks."""
+
+    name: str
+    password: str
+
+
 @dataclass
 class Answer:
     """`outcome` is "answered", "closed", "no answer" or "unreadable"; only an answer has a body."""
@@ -29,9 +37,14 @@ class Connection:
     """One connection to a broker; it is opened anew when the broker has closed it."""
 
     def __init__(
-        self, bootstrap: str, protocol: Protocol, client_id: str | None = CLIENT_ID, patience_s: float = PATIENCE_S
+        self,
+        bootstrap: str,
+        protocol: Protocol,
+        client_id: str | None = CLIENT_ID,
+        patience_s: float = PATIENCE_S,
+        user: User | None = None,
     ):
-        self._bootstrap, self._protocol, self._client_id = bootstrap, protocol, client_id
+        self._bootstrap, self._protocol, self._client_id, self._user = bootstrap, protocol, client_id, user
         self._patience_s = patience_s
         self._socket: socket.socket | None = None
         self._correlation_id = 0
@@ -83,10 +96,21 @@ class Connection:
                 return Answer("answered", response.decode(frame[4:], 0), took_ms)
             return Answer("unreadable", {"Reason": str(failure)}, took_ms)
 
+    def _log_in(self, user: User):
+        for api, version, values in (
+            ("SaslHandshake", 1, {"Mechanism": "PLAIN"}),
+            ("SaslAuthenticate", 0, {"AuthBytes": f"\0{user.name}\0{user.password}".encode()}),
+        ):
+            answer = self.ask(api, version, values)
+            if answer.outcome != "answered" or answer["ErrorCode"]:
+                raise ConnectionError(f"{user.name} cannot log in: {api}: {answer}")
+
     def _send(self, api_key: int, version: int, is_flexible: bool, body: bytes):
         if self._socket is None:
             self._socket = socket.create_connection(parse_address(self._bootstrap), self._patience_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._user:
+                self._log_in(self._user)
         self._correlation_id += 1
         raw_id = None if self._client_id is None else self._client_id.encode()
         header = struct.pack(">hhih", api_key, version, self._correlation_id, -1 if raw_id is None else len(raw_id))

@@ -8,6 +8,8 @@ from pathlib import Path
 from conformance.side import Key, shown
 
 LIST = Path(__file__).parent / "differences.toml"
+# To requests of a user who may do nothing.
+LIST_OF_STRANGERS = LIST.with_stem("differences_of_strangers")
 ABSENT, PRESENT = "absent", "present"
 # How the names of the requests begin that only a long run asks.
 LONG_ONLY = "odd.random_arguments"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from conformance.batches import Batch
-from conformance.connection import CLIENT_ID, PATIENCE_S, Answer, Connection
+from conformance.connection import CLIENT_ID, PATIENCE_S, Answer, Connection, User
 from conformance.definitions import NO_ID, Protocol
 from conformance.rules import Rules
 from harness.broker import Broker
@@ -52,15 +52,20 @@ class Ask:
 
 
 class Side:
-    """`versions` are those that both brokers announce, by API."""
+    """`versions` are those that both brokers announce, by API. What is compared is asked by `stranger` at its listener, if
+    there is one; the state is made by who may do everything."""
 
-    def __init__(self, broker: Broker, protocol: Protocol, versions: dict[str, range], is_long: bool):
+    def __init__(self, broker: Broker, protocol: Protocol, versions: dict[str, range], is_long: bool,
+                 stranger: User | None = None):
         self.kind, self.protocol, self.is_long = broker.kind, protocol, is_long
         self.data_dir = str(broker.data_dir)
         self.rules = Rules(protocol.names)
         self.answers: dict[Key, object] = {}
-        self._bootstrap, self._versions = broker.bootstrap, versions
-        self.connection = self.connect()
+        # Who may do everything comes by the first listener, and a stranger by the last.
+        self._bootstrap, *_, self._strangers = broker.bootstrap.split(",") * 2
+        self._versions, self._stranger = versions, stranger
+        self.connection = Connection(self._bootstrap, protocol)
+        self.asking = self.connect() if stranger else self.connection
         self._script = ""
         self._settled = 0
 
@@ -68,9 +73,17 @@ class Side:
         """Begins a script, after which the topics and the requests that follow are named."""
         self._script = script
         self.connection.close()
+        self.asking.close()
 
     def connect(self, client_id: str | None = CLIENT_ID, patience_s: float = PATIENCE_S) -> Connection:
+        if self._stranger:
+            return Connection(self._strangers, self.protocol, client_id, patience_s, self._stranger)
         return Connection(self._bootstrap, self.protocol, client_id, patience_s)
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether what is compared is asked by somebody who may do nothing."""
+        return self._stranger is not None
 
     def versions(self, api: str) -> range:
         return self._versions[api]
@@ -98,11 +111,11 @@ class Side:
         **values,
     ) -> Answer:
         """Asks, and keeps the answer. `waits_ms` is how long the request may be waited with: then that is compared."""
-        answer = (connection or self.connection).ask(api, version, values, is_answered)
+        answer = (connection or self.asking).ask(api, version, values, is_answered)
         return self._keep(Ask(api, version, request, values, waits_ms), answer)
 
     def ask_raw(self, api: str, version: int, request: str, body: bytes) -> Answer:
-        return self._keep(Ask(api, version, request, {}), self.connection.ask_raw(api, version, body))
+        return self._keep(Ask(api, version, request, {}), self.asking.ask_raw(api, version, body))
 
     def ask_together(self, asks: list[Ask], patience_s: float = PATIENCE_S) -> list[Answer]:
         """Sends requests at the same time, each by a connection of its own: so that what waits, waits together."""

@@ -3,7 +3,8 @@
     tests/conformance/run.sh                 all scripts
     tests/conformance/run.sh fetch groups    those of some modules in scripts/
     tests/conformance/run.sh --long          with many more odd arguments; SEED=N repeats a run
-    tests/conformance/run.sh --propose FILE  writes the new differences as entries of differences.toml
+    tests/conformance/run.sh --stranger      as a user who may do nothing; with differences_of_strangers.toml besides
+    tests/conformance/run.sh --propose FILE  writes the new differences as entries of the list
 
 Both brokers start fresh with the same settings, and live through the same scripts. What differs and is not in
 differences.toml fails the suite; so does what is in there and does not occur any more.
@@ -20,8 +21,9 @@ from pathlib import Path
 from conformance import scripts
 from conformance.connection import Connection
 from conformance.definitions import Protocol, protocol
-from conformance.differences import Accepted, Difference, compare, proposals, read_list, summary
+from conformance.differences import LIST, LIST_OF_STRANGERS, Accepted, Difference, compare, proposals, read_list, summary
 from conformance.kafka_with_telemetry import KafkaWithTelemetry
+from conformance.permissions import STRANGER, GuardedKafka, GuardedLogway, make_known
 from conformance.script import SCRIPTS, Script
 from conformance.side import Key, Side
 from harness.apache_kafka import need_kafka
@@ -44,21 +46,25 @@ def main() -> int:
     for module in pkgutil.iter_modules(scripts.__path__):
         importlib.import_module(f"conformance.scripts.{module.name}")
     chosen = [script for script in SCRIPTS if not options.modules or script.module in options.modules]
+    if options.stranger:
+        chosen = [script for script in chosen if script.is_for_strangers]
     if not chosen:
         print(f"no such scripts; there are {', '.join(sorted({script.module for script in SCRIPTS}))}", file=sys.stderr)
         return 1
     if options.long:
         print(f"SEED={SEED}", flush=True)
     messages = protocol(need_kafka())
-    brokers = {"kafka": KafkaWithTelemetry("conformance", SETTINGS), "logway": Logway("conformance", SETTINGS)}
+    kinds = (GuardedKafka, GuardedLogway) if options.stranger else (KafkaWithTelemetry, Logway)
+    brokers = [kind("conformance", SETTINGS) for kind in kinds]
+    stranger = STRANGER if options.stranger else None
     try:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(Broker.start, brokers.values()))
-            versions = shared_versions(list(brokers.values()), messages)
-            sides = [Side(broker, messages, versions, options.long) for broker in brokers.values()]
+            list(pool.map(lambda broker: broker.start(), brokers))
+            versions = shared_versions(brokers, messages)
+            sides = [Side(broker, messages, versions, options.long, stranger) for broker in brokers]
             failures = list(pool.map(lambda side: run(side, chosen), sides))
     finally:
-        for broker in brokers.values():
+        for broker in brokers:
             broker.kill()
     return judge(*sides, failures, options, is_whole=not options.modules)
 
@@ -67,6 +73,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="a module of scripts/")
     parser.add_argument("--long", action="store_true", help="with many more odd arguments")
+    parser.add_argument("--stranger", action="store_true", help="ask as a user who may do nothing")
     parser.add_argument("--propose", type=Path, metavar="FILE", help="write new differences as entries of the list")
     parser.add_argument("--show", metavar="WORDS", help="print what both answered to the requests with these words")
     return parser.parse_args()
@@ -76,7 +83,7 @@ def shared_versions(brokers: list[Broker], messages: Protocol) -> dict[str, rang
     """What both announce and the definitions have, by API."""
     shared: dict[str, range] = {}
     for broker in brokers:
-        connection = Connection(broker.bootstrap, messages)
+        connection = Connection(broker.bootstrap.split(",")[0], messages)
         announced = connection.ask("ApiVersions", 0, {})["ApiKeys"]
         connection.close()
         ranges = {messages.names[api["ApiKey"]]: (api["MinVersion"], api["MaxVersion"]) for api in announced}
@@ -94,6 +101,8 @@ def run(side: Side, chosen: list[Script]) -> dict[str, str]:
     """Runs the scripts on one side; what went wrong is returned by script."""
     failures = {}
     side.begin("suite")
+    if side.is_stranger:
+        make_known(side)
     side.wait_for_coordinator("first")
     side.wait_until(lambda: side.do("InitProducerId", TransactionalId=None)["ErrorCode"] == 0, "producer ids")
     side.named_topic("settled")
@@ -123,7 +132,9 @@ class Verdict:
 
 def judge(kafka: Side, logway: Side, failures: list[dict[str, str]], options, is_whole: bool) -> int:
     """Compares the answers and prints what came of it, by API."""
-    accepted, verdict = read_list(), Verdict()
+    own, verdict = read_list(LIST_OF_STRANGERS if options.stranger else LIST), Verdict()
+    # What differs for everybody, differs for a stranger, too.
+    accepted = own + (read_list(LIST) if options.stranger else [])
     new: list[Difference] = []
     by_api: dict[str, list[Key]] = {}
     for key in sorted(kafka.answers.keys() | logway.answers.keys()):
@@ -143,7 +154,7 @@ def judge(kafka: Side, logway: Side, failures: list[dict[str, str]], options, is
         verdict.say(not missing, "requests of every API", missing)
     # A part of the scripts shows nothing of what no longer occurs.
     if is_whole and not options.long:
-        stale = [f"{entry}: {', '.join(entry.stale())}" for entry in accepted if entry.stale()]
+        stale = [f"{entry}: {', '.join(entry.stale())}" for entry in own if entry.stale()]
         verdict.say(not stale, "every entry of differences.toml occurs", stale)
     if options.show:
         show(options.show, kafka, logway)

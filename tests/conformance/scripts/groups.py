@@ -3,7 +3,7 @@
 import threading
 
 from conformance.connection import Answer
-from conformance.script import script
+from conformance.script import script, script_that_goes_on
 from conformance.side import UNKNOWN_ID, Ask, Side, Topic
 
 PROTOCOLS = [{"Name": "range", "Metadata": b"\0\1"}, {"Name": "roundrobin", "Metadata": b"\0\2"}]
@@ -71,7 +71,7 @@ def joining(side: Side):
             describe(side, f"after {request} at {version}", group)
 
 
-@script
+@script_that_goes_on
 def life(side: Side):
     """One member from its first join to its leaving."""
     for version in side.versions("JoinGroup"):
@@ -167,7 +167,7 @@ def static_members(side: Side):
         describe(side, f"the instance has left, {version}", group)
 
 
-@script
+@script_that_goes_on
 def two_members(side: Side):
     """A second member: the first one has to come again."""
     group = side.unique("group")

@@ -1,6 +1,6 @@
 """Metadata, DescribeTopicPartitions, CreateTopics, CreatePartitions and DeleteTopics."""
 
-from conformance.script import script
+from conformance.script import script, script_that_goes_on
 from conformance.side import NO_ID, UNKNOWN_ID, Side, Topic
 
 LONGEST = "n" * 249
@@ -39,7 +39,7 @@ def metadata(side: Side):
             ask("neither id nor name", [{"Name": None, "TopicId": NO_ID}])
 
 
-@script
+@script_that_goes_on
 def made_by_metadata(side: Side):
     """A name that is asked for becomes a topic, if that is allowed."""
     for version in side.versions("Metadata"):

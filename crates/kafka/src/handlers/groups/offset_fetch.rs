@@ -153,8 +153,8 @@ fn with_ages(
 /// A group that was asked for.
 struct AskedGroup {
     group_id: WireString,
-    /// The topics that the shard is asked about; `None` for all.
-    topics: Option<Vec<OffsetFetchRequestTopics>>,
+    /// Whether it is asked for all its topics.
+    is_whole: bool,
     /// The topics that do not exist, or are not for the requester.
     unknown: Vec<(OffsetFetchRequestTopics, ErrorCode)>,
 }
@@ -170,8 +170,8 @@ impl AskedGroup {
         let permitted = match context.group(&group_id, Operation::Describe) {
             Ok(permitted) => permitted,
             Err(code) => {
-                let (topics, unknown) = (group.topics, Vec::new());
-                let about = AskedGroup { group_id, topics, unknown };
+                let is_whole = group.topics.is_none();
+                let about = AskedGroup { group_id, is_whole, unknown: Vec::new() };
                 return Part { about, measuring: Measuring::refused(code), mentions };
             }
         };
@@ -180,9 +180,9 @@ impl AskedGroup {
             let name = |topic| with_both_names(context, known, topic, &mut unknown);
             group.topics = Some(each_once(topics.into_iter().filter_map(name).collect()));
         }
-        let topics = group.topics.clone();
+        let is_whole = group.topics.is_none();
         let measuring = permitted.measure(question(context, RequestBody::OffsetFetch(group)));
-        Part { about: AskedGroup { group_id, topics, unknown }, measuring, mentions }
+        Part { about: AskedGroup { group_id, is_whole, unknown }, measuring, mentions }
     }
 
     fn finish(
@@ -191,17 +191,18 @@ impl AskedGroup {
         known: &KnownTopics,
         answer: Result<Reply, ErrorCode>,
     ) -> OffsetFetchResponseGroup {
-        let AskedGroup { group_id, topics, unknown } = self;
+        let AskedGroup { group_id, is_whole, unknown } = self;
         let mut group = match answer {
             Ok(reply) => expect_reply!(reply, OffsetFetch),
             Err(code) => {
                 OffsetFetchResponseGroup { group_id, error_code: code.code(), ..Default::default() }
             }
         };
+        // As in Kafka: what is wrong with the group is said once.
         if group.error_code != ErrorCode::None.code() {
-            let failed = |topic| failed_topic(topic, group.error_code);
-            group.topics = topics.unwrap_or_default().into_iter().map(failed).collect();
-        } else if topics.is_none() {
+            return group;
+        }
+        if is_whole {
             keep_current(context, known, &mut group.topics);
         }
         let unknown = unknown.into_iter();
