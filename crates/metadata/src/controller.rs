@@ -9,6 +9,7 @@ mod acls;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition;
+mod alter_partition_reassignments;
 mod assign_replicas_to_dirs;
 mod broker_liveness;
 mod broker_rules;
@@ -44,6 +45,7 @@ pub use alter_configs::{
     ResourceOperations, resource_asked_twice,
 };
 pub use alter_partition::{AlterPartition, AlteredPartition, IsrChange};
+pub use alter_partition_reassignments::{AlterPartitionReassignments, PartitionMove};
 pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
 pub use broker_liveness::BrokerLiveness;
 pub use broker_session::{SetBrokerState, StartBroker};

@@ -315,9 +315,9 @@ impl MetadataImage {
         match record {
             MetadataRecord::Topic(record) => self.add_topic(record),
             MetadataRecord::RemoveTopic(record) => self.remove_topic(record),
-            MetadataRecord::Partition(record) | MetadataRecord::PartitionWithEligible(record) => {
-                self.set_partition(record)
-            }
+            MetadataRecord::Partition(record)
+            | MetadataRecord::PartitionWithEligible(record)
+            | MetadataRecord::PartitionReassigned(record) => self.set_partition(record),
             MetadataRecord::Config(record) => self.set_config(record),
             MetadataRecord::ProducerIds(record) => self.set_next_producer_id(record),
             MetadataRecord::Broker(record) => {

@@ -13,7 +13,7 @@
 //! Users and ACLs are a feature of their own, and so are delegation tokens and streams, [`STREAMS_FEATURE`]: a node that is
 //! alone can have them, and a higher level would also bring it the sessions of brokers, which it does not have. A feature is
 //! on or off. Removed
-//! brokers are one, too: few clusters have any, and those that have none keep the way back to an older version.
+//! brokers and moves of partitions are such, too: those clusters that have none keep the way back to an older version.
 //!
 //! A kind of record that gets another layout keeps the older one: a record is written in the oldest layout
 //! that can hold it, and [`MetadataRecord::level`](crate::MetadataRecord::level) says which level that is of.
@@ -55,6 +55,12 @@ pub(crate) const REMOVALS_FEATURE: &str = "removals";
 
 /// The only level of [`REMOVALS_FEATURE`] but 0.
 pub(crate) const REMOVALS_LEVEL: i16 = 1;
+
+/// The feature of clusters that have moved partitions to other nodes. The first move turns it on.
+pub(crate) const REASSIGNMENTS_FEATURE: &str = "reassignments";
+
+/// Its only level.
+pub(crate) const REASSIGNMENTS_LEVEL: i16 = 1;
 
 /// A level of the metadata.
 #[derive(

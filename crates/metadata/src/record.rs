@@ -14,6 +14,7 @@
 //! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
 mod broker_session;
+mod reassignment;
 mod remove_broker;
 mod stream;
 
@@ -24,6 +25,7 @@ pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
+pub use reassignment::Reassignment;
 pub use remove_broker::RemoveBrokerRecord;
 use serde::{Deserialize, Serialize};
 pub use stream::{
@@ -37,8 +39,9 @@ use crate::delegation_token::DelegationToken;
 use crate::error::excerpt;
 use crate::join_token::{Digest, JoinToken};
 use crate::level::{
-    MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, REMOVALS_FEATURE, REMOVALS_LEVEL,
-    SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
+    MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, REASSIGNMENTS_FEATURE, REASSIGNMENTS_LEVEL,
+    REMOVALS_FEATURE, REMOVALS_LEVEL, SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE,
+    STREAMS_LEVEL, TOKENS_FEATURE, TOKENS_LEVEL,
 };
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
@@ -62,6 +65,9 @@ pub enum MetadataRecord {
     /// The same of one that has eligible leader replicas; made by [`MetadataRecord::partition`].
     #[serde(rename = "partition/2")]
     PartitionWithEligible(PartitionRecord),
+    /// The same of one that is on its way to other replicas; made by [`MetadataRecord::partition`].
+    #[serde(rename = "partition/3")]
+    PartitionReassigned(PartitionRecord),
     /// A setting of a topic or broker is overridden, or no longer.
     #[serde(rename = "config/0")]
     Config(ConfigRecord),
@@ -112,9 +118,10 @@ pub enum MetadataRecord {
 impl MetadataRecord {
     /// The state of one partition, in the oldest layout that can hold it.
     pub fn partition(record: PartitionRecord) -> MetadataRecord {
-        match record.eligible.is_empty() {
-            true => MetadataRecord::Partition(record),
-            false => MetadataRecord::PartitionWithEligible(record),
+        match (&record.reassignment, record.eligible.is_empty()) {
+            (Some(_), _) => MetadataRecord::PartitionReassigned(record),
+            (None, false) => MetadataRecord::PartitionWithEligible(record),
+            (None, true) => MetadataRecord::Partition(record),
         }
     }
 
@@ -140,7 +147,12 @@ impl MetadataRecord {
             MetadataRecord::BrokerSession(_) | MetadataRecord::RemoveBroker(_) => {
                 MetadataLevel::CLUSTER
             }
-            MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
+            MetadataRecord::PartitionReassigned(record) if record.eligible.is_empty() => {
+                MetadataLevel::CLUSTER
+            }
+            MetadataRecord::PartitionReassigned(_) | MetadataRecord::PartitionWithEligible(_) => {
+                MetadataLevel::ELIGIBLE_REPLICAS
+            }
         }
     }
 
@@ -158,6 +170,9 @@ impl MetadataRecord {
             }
             MetadataRecord::NodeKey(_) => Some((NODE_KEYS_FEATURE, NODE_KEYS_LEVEL)),
             MetadataRecord::RemoveBroker(_) => Some((REMOVALS_FEATURE, REMOVALS_LEVEL)),
+            MetadataRecord::PartitionReassigned(_) => {
+                Some((REASSIGNMENTS_FEATURE, REASSIGNMENTS_LEVEL))
+            }
             _ => None,
         }
     }
@@ -201,6 +216,9 @@ pub struct PartitionRecord {
     /// committed, so they have all that was. Empty, as in version 1, where nobody has looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eligible: Vec<BrokerId>,
+    /// Where it is on its way to, if it is. `None`, as in version 2, where nothing is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reassignment: Option<Reassignment>,
     /// The broker that leads it, if any can.
     pub leader: Option<BrokerId>,
     /// Grows with each new leader.

@@ -1,5 +1,8 @@
 //! Brokers of a cluster come and go: what the controller makes of their partitions.
 
+#[path = "cluster_commands/reassignments.rs"]
+mod reassignments;
+
 use logway_metadata::controller::{
     AlterPartition, AlteredPartition, BrokerLiveness, Command, ConfigOperation, CreateTopics,
     ElectLeaders, Election, FinalizeMetadataLevel, IncrementalAlterConfigs, IsrChange, NewTopic,

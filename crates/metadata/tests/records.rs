@@ -10,9 +10,10 @@ use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
     ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, NodeKeyRecord,
-    PartitionRecord, ProducerIdsRecord, RemoveBrokerRecord, RemoveDelegationTokenRecord,
-    RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd, ShardRecord, StreamConsumer,
-    StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord, TopicRecord,
+    PartitionRecord, ProducerIdsRecord, Reassignment, RemoveBrokerRecord,
+    RemoveDelegationTokenRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd,
+    ShardRecord, StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord,
+    TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
@@ -42,6 +43,7 @@ fn partition(number: i32) -> MetadataRecord {
         directories: vec![DirectoryId(Uuid([8; 16])), DirectoryId::UNASSIGNED],
         isr: vec![BrokerId(1)],
         eligible: Vec::new(),
+        reassignment: None,
         leader: Some(BrokerId(1)),
         leader_epoch: LeaderEpoch(3),
         partition_epoch: 4,
@@ -51,6 +53,13 @@ fn partition(number: i32) -> MetadataRecord {
 fn with_eligible() -> MetadataRecord {
     let MetadataRecord::Partition(record) = partition(0) else { unreachable!("it is one") };
     MetadataRecord::partition(PartitionRecord { eligible: vec![BrokerId(2)], ..record })
+}
+
+fn reassigned() -> MetadataRecord {
+    let MetadataRecord::Partition(record) = partition(0) else { unreachable!("it is one") };
+    let (original, target) = (vec![BrokerId(1)], vec![BrokerId(2)]);
+    let reassignment = Some(Reassignment { original, target });
+    MetadataRecord::partition(PartitionRecord { reassignment, ..record })
 }
 
 fn stream() -> MetadataRecord {
@@ -147,6 +156,16 @@ fn every_kind_has_its_form() {
                 epoch: Some(BrokerEpoch(5)),
             }),
             r#"{"remove_broker/0":{"id":3,"directory":"BwcHBwcHBwcHBwcHBwcHBw","epoch":5}}"#,
+        ),
+        (
+            reassigned(),
+            concat!(
+                r#"{"partition/3":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
+                r#""replicas":[1,2],"directories":["CAgICAgICAgICAgICAgICA","#,
+                r#""AAAAAAAAAAAAAAAAAAAAAA"],"isr":[1],"#,
+                r#""reassignment":{"original":[1],"target":[2]},"leader":1,"#,
+                r#""leader_epoch":3,"partition_epoch":4}}"#
+            ),
         ),
         (
             with_eligible(),

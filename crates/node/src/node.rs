@@ -33,6 +33,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
+use crate::replication::CatchUps;
 use crate::streams::ShardEnds;
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
@@ -52,6 +53,8 @@ pub struct Node {
     pub log_dirs: LogDirs,
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
+    /// What replicas that are not in sync are copied at.
+    pub(crate) catch_ups: CatchUps,
     /// What clients may do.
     pub access: Access,
     /// Who has a password checked.

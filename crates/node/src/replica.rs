@@ -218,6 +218,11 @@ impl Replica {
         could_join
     }
 
+    /// Whether a follower is in sync with this leader.
+    pub(crate) fn has_in_sync(&self, follower: BrokerId) -> bool {
+        matches!(&*self.role(), Role::Leading(leader) if leader.is_in_sync(follower))
+    }
+
     /// What the in-sync replicas should be, if that is not what they are; see [`Leader::propose`].
     pub(crate) fn propose(
         &self,

@@ -39,6 +39,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
+use crate::replication::CatchUps;
 use crate::replication::{fetch_from_leaders, keep_isrs};
 use crate::streams::{ShardEnds, delete_streams};
 use crate::tasks::off_thread;
@@ -302,6 +303,7 @@ async fn open(
         log_dirs,
         log_cleaner,
         replica_moves: ReplicaMoves::default(),
+        catch_ups: CatchUps::default(),
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),

@@ -356,6 +356,11 @@ impl Leader {
         !self.isr.committed().contains(&broker) && follower.is_some_and(|it| self.has_caught_up(it))
     }
 
+    /// Whether a follower is in sync, as committed.
+    pub fn is_in_sync(&self, broker: BrokerId) -> bool {
+        self.isr.committed().contains(&broker)
+    }
+
     /// Whether other replicas hold the partition.
     pub fn has_followers(&self) -> bool {
         !self.followers.is_empty()

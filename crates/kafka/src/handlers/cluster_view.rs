@@ -87,11 +87,6 @@ impl ClusterView {
         own.or_else(|| self.brokers().next()).map(|broker| broker.id)
     }
 
-    /// Whether there is such a broker, whether it can be reached or not.
-    pub(super) fn has_broker(&self, id: BrokerId) -> bool {
-        self.known.broker(id).is_some()
-    }
-
     /// The topic of a name. See [`KnownTopics::by_name`].
     pub(super) fn by_name(
         &self,
@@ -233,6 +228,7 @@ mod tests {
             directories: vec![DIRECTORY; 2],
             isr: vec![OWN, OTHER],
             eligible: Vec::new(),
+            reassignment: None,
             leader,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

@@ -262,6 +262,7 @@ mod tests {
                     directories: Vec::new(),
                     isr: vec![BrokerId(1)],
                     eligible: Vec::new(),
+                    reassignment: None,
                     leader: Some(BrokerId(1)),
                     leader_epoch: LeaderEpoch(0),
                     partition_epoch: 0,

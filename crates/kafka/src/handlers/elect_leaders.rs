@@ -250,6 +250,7 @@ mod tests {
             directories: Vec::new(),
             isr: vec![PREFERRED, OTHER],
             eligible: Vec::new(),
+            reassignment: None,
             leader: Some(PREFERRED),
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

@@ -1,6 +1,6 @@
 //! ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455).
 
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
 use logway_wire::messages::list_partition_reassignments_response::{
     OngoingPartitionReassignment, OngoingTopicReassignment,
@@ -9,31 +9,87 @@ use logway_wire::messages::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
 };
 
-use super::building::ENTRY_BYTES;
-use crate::request::{RequestContext, refusal_text};
-use logway_node::access::{Operation, Resource};
+use logway_metadata::{PartitionImage, TopicImage};
+use logway_wire::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 
-/// The answer is empty, but for a requester who is refused: it names what was asked.
+use super::building::{PARTITION_BYTES, with_all};
+use super::cluster_view::{ClusterView, numbers};
+use crate::request::{RequestContext, TopicGrant, refusal_text};
+use logway_node::access::Operation;
+
+/// A partition that is moved has up to five lists of brokers.
+const MOVED_BYTES: usize = 2 * PARTITION_BYTES;
+
+/// What is named, or all that is moved.
 pub(crate) fn built_bytes(
     context: &RequestContext,
     request: &ListPartitionReassignmentsRequest,
 ) -> usize {
-    if context.may(Operation::Describe, Resource::Cluster) {
-        return 0;
+    match &request.topics {
+        Some(topics) => {
+            topics.iter().map(|topic| (1 + topic.partition_indexes.len()) * MOVED_BYTES).sum()
+        }
+        None => {
+            let sizes = context.sizes();
+            let all = sizes.topic_count() + sizes.partition_count();
+            with_all(context, 0, all * MOVED_BYTES)
+        }
     }
-    let topics = request.topics.iter().flatten();
-    topics.map(|topic| (1 + topic.partition_indexes.len()) * ENTRY_BYTES).sum()
 }
 
-/// None is: replicas stay on their brokers. As in Kafka, topics that do not exist are no error here.
+/// As in Kafka, topics and partitions that do not exist are no error here.
 pub(crate) async fn handle(
     context: RequestContext,
     request: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    match context.check(Operation::Describe, Resource::Cluster) {
-        Ok(()) => ListPartitionReassignmentsResponse { error_message: None, ..Default::default() },
-        Err(code) => refused(request, code),
-    }
+    let cluster = match context.cluster(Operation::Describe) {
+        Ok(cluster) => cluster,
+        Err(code) => return refused(request, code),
+    };
+    let (view, grant) = (ClusterView::of(&context), cluster.all_topics());
+    let topics = match request.topics {
+        Some(topics) => named(&context, &view, grant, topics),
+        None => {
+            let topics = view.topics_from(&context, "", grant);
+            topics.filter_map(|topic| moved(topic, topic.numbered_partitions())).collect()
+        }
+    };
+    ListPartitionReassignmentsResponse { error_message: None, topics, ..Default::default() }
+}
+
+fn named(
+    context: &RequestContext,
+    view: &ClusterView,
+    grant: TopicGrant,
+    topics: Vec<ListPartitionReassignmentsTopics>,
+) -> Vec<OngoingTopicReassignment> {
+    let listed = topics.into_iter().filter_map(|asked| {
+        let topic = view.by_name(context, &asked.name, grant).ok()?;
+        let ids = asked.partition_indexes.into_iter().map(PartitionId);
+        moved(topic, ids.filter_map(|id| Some((id, topic.partition(id)?))))
+    });
+    listed.collect()
+}
+
+/// Those of a topic's partitions that are on their way, if any are.
+fn moved<'a>(
+    topic: &TopicImage,
+    partitions: impl Iterator<Item = (PartitionId, &'a PartitionImage)>,
+) -> Option<OngoingTopicReassignment> {
+    let on_the_way = partitions.filter_map(|(id, partition)| {
+        let reassignment = partition.reassignment.as_ref()?;
+        Some(OngoingPartitionReassignment {
+            partition_index: id.0,
+            replicas: numbers(&partition.replicas),
+            adding_replicas: numbers(&reassignment.adding().collect::<Vec<_>>()),
+            removing_replicas: numbers(&reassignment.removing().collect::<Vec<_>>()),
+            ..Default::default()
+        })
+    });
+    let partitions: Vec<OngoingPartitionReassignment> = on_the_way.collect();
+    let name = WireString::copy_of(topic.name.as_str());
+    let listed = OngoingTopicReassignment { name, partitions, ..Default::default() };
+    (!listed.partitions.is_empty()).then_some(listed)
 }
 
 fn refused(

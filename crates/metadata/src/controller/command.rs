@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AdmitNodeKey, AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition,
-    AlterScramCredentials, AlteredPartition, AssignReplicasToDirs, ChangeStream,
-    ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls, CreateDelegationToken,
-    CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics,
-    DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken, FinalizeMetadataLevel,
-    FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, RemoveBroker,
-    RemoveExpiredTokens, RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
+    AlterPartitionReassignments, AlterScramCredentials, AlteredPartition, AssignReplicasToDirs,
+    ChangeStream, ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls,
+    CreateDelegationToken, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
+    DeleteTopics, DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken,
+    FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
+    RemoveBroker, RemoveExpiredTokens, RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::delegation_token::DelegationToken;
@@ -117,6 +117,8 @@ controller_commands! {
     SetBrokerState;
     /// New in-sync replicas of partitions.
     AlterPartition;
+    /// Moves partitions to other brokers.
+    AlterPartitionReassignments;
     /// Elects leaders of partitions.
     ElectLeaders;
     /// Lets records be written that older nodes cannot read.

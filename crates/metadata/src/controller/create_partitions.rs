@@ -88,7 +88,7 @@ fn plan(
     if added > records_max {
         return Err(too_many_records(records_max));
     }
-    let replication_factor = topic.partitions.first().map_or(1, |first| first.replicas.len());
+    let replication_factor = topic.partitions.first().map_or(1, |first| first.target().len());
     let replicas = match increase.assignments {
         Some(assignments) => {
             check_assignments(image, topic, added, &assignments)?;
@@ -134,7 +134,7 @@ fn check_assignments(
     let numbered = (topic.partitions.len()..).zip(assignments);
     for (partition, replicas) in numbered {
         check_replicas(image, partition, replicas)?;
-        let expected = topic.partitions.first().map_or(replicas.len(), |p| p.replicas.len());
+        let expected = topic.partitions.first().map_or(replicas.len(), |p| p.target().len());
         check_replica_count(partition, replicas.len(), expected)?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId};
 
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::level::MetadataLevel;
-use crate::record::{MetadataRecord, PartitionRecord};
+use crate::record::{MetadataRecord, PartitionRecord, Reassignment};
 use crate::settings::{BrokerSettings, TopicSettings};
 
 /// A partition on its way to its next state.
@@ -146,19 +146,72 @@ impl<'a> PartitionChange<'a> {
         self.record.isr.contains(&broker) || self.record.eligible.contains(&broker)
     }
 
+    /// On the way to other replicas, or back; `place` says which directory a new one is made in. One that has no replica any
+    /// more leaves the ISR.
+    pub(super) fn on_the_way(
+        mut self,
+        reassignment: Option<Reassignment>,
+        replicas: Vec<BrokerId>,
+        place: impl FnMut(BrokerId) -> DirectoryId,
+    ) -> PartitionChange<'a> {
+        self.record.reassignment = reassignment;
+        self.with_replicas(replicas, place)
+    }
+
+    fn with_replicas(
+        mut self,
+        replicas: Vec<BrokerId>,
+        mut place: impl FnMut(BrokerId) -> DirectoryId,
+    ) -> PartitionChange<'a> {
+        let before = self.before;
+        let directory = |id: &BrokerId| match before.replicas.contains(id) {
+            true => before.directory_of(*id),
+            false => place(*id),
+        };
+        self.record.directories = replicas.iter().map(directory).collect();
+        self.record.isr.retain(|id| replicas.contains(id));
+        self.record.replicas = replicas;
+        self
+    }
+
+    /// What was on its way has arrived, once the others are not needed any more and one of those that stay can lead.
+    fn arrive(mut self) -> PartitionChange<'a> {
+        let Some(reassignment) = &self.record.reassignment else { return self };
+        let stays = |id: &BrokerId| reassignment.target.contains(id);
+        let can_be_led = self.record.isr.iter().any(|id| stays(id) && self.image.is_active(*id));
+        if !can_be_led || !reassignment.is_complete(&self.record.isr, self.in_sync_min()) {
+            return self;
+        }
+        let target = reassignment.target.clone();
+        self.record.reassignment = None;
+        // All of them have a place already.
+        self.with_replicas(target, |_| DirectoryId::UNASSIGNED)
+    }
+
     /// The record, if anything has changed. A new leader, or none, begins a new epoch, in which nobody
     /// takes what an earlier leader still sends.
+    ///
+    /// So does a replica less. It may become one again, with an empty log, and its leader must not take it for what it was.
     pub(super) fn record(mut self) -> Option<PartitionRecord> {
+        self = self.arrive();
+        if let Some(leader) = self.record.leader
+            && !self.record.replicas.contains(&leader)
+        {
+            self = self.led_by_one_but(leader);
+        }
         self.record.eligible = self.eligible();
         let PartitionChange { before, mut record, .. } = self;
         let is_as_before = record.leader == before.leader
             && record.isr == before.isr
+            && record.replicas == before.replicas
+            && record.reassignment == before.reassignment
             && record.directories == before.directories
             && record.eligible == before.eligible;
         if is_as_before {
             return None;
         }
-        if record.leader != before.leader {
+        let is_less = before.replicas.iter().any(|id| !record.replicas.contains(id));
+        if record.leader != before.leader || is_less {
             record.leader_epoch = LeaderEpoch(before.leader_epoch.0 + 1);
         }
         record.partition_epoch = before.partition_epoch + 1;
@@ -184,7 +237,7 @@ impl<'a> PartitionChange<'a> {
     fn in_sync_min(&self) -> usize {
         let min =
             TopicSettings::min_insync_replicas(&self.topic.overrides, self.image, self.settings);
-        usize::try_from(min).unwrap_or(0).min(self.before.replicas.len())
+        usize::try_from(min).unwrap_or(0).min(self.record.replicas.len())
     }
 }
 

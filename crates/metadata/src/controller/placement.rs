@@ -128,13 +128,14 @@ impl<'a> NewPartitions<'a> {
             leader: serving.first().copied(),
             isr: if serving.is_empty() { replicas.clone() } else { serving },
             eligible: Vec::new(),
+            reassignment: None,
             replicas,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,
         }
     }
 
-    fn place(&mut self, broker: BrokerId) -> DirectoryId {
+    pub(super) fn place(&mut self, broker: BrokerId) -> DirectoryId {
         let log_dirs = self.image.broker(broker).map_or(&[][..], |broker| &broker.log_dirs);
         let placed = |dir: &DirectoryId| self.placed.get(dir).copied().unwrap_or(0);
         let fewest = log_dirs.iter().min_by_key(|dir| self.image.replicas_in(**dir) + placed(dir));

@@ -4,7 +4,7 @@ use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId, Top
 
 use super::{Overrides, StreamImage};
 use crate::error::MetadataError;
-use crate::record::{MetadataRecord, PartitionRecord, TopicRecord};
+use crate::record::{MetadataRecord, PartitionRecord, Reassignment, TopicRecord};
 
 /// The topics that Kafka keeps its own state in; clients must not write to them.
 const INTERNAL_TOPICS: [&str; 3] =
@@ -41,6 +41,8 @@ pub struct PartitionImage {
     pub isr: Vec<BrokerId>,
     /// Those of the others that may lead, too (KIP-966). While there are any, nothing is committed.
     pub eligible: Vec<BrokerId>,
+    /// Where it is on its way to, if it is.
+    pub reassignment: Option<Reassignment>,
     /// The broker that leads it, if any can.
     pub leader: Option<BrokerId>,
     /// Grows with each new leader.
@@ -58,6 +60,11 @@ impl PartitionImage {
         directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
     }
 
+    /// The replicas that it is to have: those that it has, unless it is on its way to others.
+    pub fn target(&self) -> &[BrokerId] {
+        self.reassignment.as_ref().map_or(&self.replicas, |it| &it.target)
+    }
+
     /// The record that makes this of a partition.
     pub(crate) fn to_record(&self, topic_id: TopicId, partition: PartitionId) -> PartitionRecord {
         PartitionRecord {
@@ -67,6 +74,7 @@ impl PartitionImage {
             directories: self.directories.clone(),
             isr: self.isr.clone(),
             eligible: self.eligible.clone(),
+            reassignment: self.reassignment.clone(),
             leader: self.leader,
             leader_epoch: self.leader_epoch,
             partition_epoch: self.partition_epoch,
@@ -110,6 +118,7 @@ impl TopicImage {
             directories: record.directories.clone(),
             isr: record.isr.clone(),
             eligible: record.eligible.clone(),
+            reassignment: record.reassignment.clone(),
             leader: record.leader,
             leader_epoch: record.leader_epoch,
             partition_epoch: record.partition_epoch,

@@ -23,7 +23,7 @@ use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
 use super::listener::LISTENER_SETTINGS;
-use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
+use super::topic::TOPIC_SETTINGS;
 use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
 
@@ -108,6 +108,15 @@ pub const JOIN_TOKENS_SETTING: &str = "logway.join.tokens";
 
 /// How fast replicas move between log directories; Kafka's tool for reassignments sets it.
 pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
+
+/// How fast replicas of partitions that topics name catch up, on the side of their leaders.
+pub const LEADER_THROTTLE_RATE_SETTING: &str = "leader.replication.throttled.rate";
+
+/// The same on the side of the followers.
+pub const FOLLOWER_THROTTLE_RATE_SETTING: &str = "follower.replication.throttled.rate";
+
+/// How fast a leader sends to all other replicas that catch up.
+pub const CATCH_UP_RATE_SETTING: &str = "logway.replica.catch.up.max.bytes.per.second";
 
 /// How fast logs are compacted.
 pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
@@ -285,10 +294,10 @@ static OWN_SETTINGS: &[Setting] = &[
         "The most that one fetch response carries, whatever the consumer asked for.",
     ),
     rate(
-        "follower.replication.throttled.rate",
-        "How fast throttled replicas catch up, on the followers' side.",
-    )
-    .without_effect(NO_THROTTLES),
+        FOLLOWER_THROTTLE_RATE_SETTING,
+        "How fast a broker takes what replicas miss that are not in sync and that \
+         `follower.replication.throttled.replicas` of their topics names (KIP-73).",
+    ),
     Setting::at_start(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
@@ -325,10 +334,10 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often the active controller looks whether partitions are led by the first of their replicas.",
     ),
     rate(
-        "leader.replication.throttled.rate",
-        "How fast throttled replicas catch up, on the leaders' side.",
-    )
-    .without_effect(NO_THROTTLES),
+        LEADER_THROTTLE_RATE_SETTING,
+        "How fast a broker sends what replicas miss that are not in sync, of partitions that \
+         `leader.replication.throttled.replicas` of their topics names (KIP-73).",
+    ),
     Setting::at_start(
         "listeners",
         Kind::Listeners,
@@ -543,6 +552,15 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "Where other nodes connect, as `host:port`. Not set, it is the port after that of Kafka clients, on the same \
          address, if only this machine can reach it.",
+    ),
+    Setting::dynamic(
+        CATCH_UP_RATE_SETTING,
+        Kind::long(65_536),
+        "67108864",
+        "bytes per second",
+        "How fast a leader's broker sends to replicas that are not in sync, all together, so that moves of partitions leave \
+         clients the disks and the network. It is for what was there when a replica began; for what has come meanwhile it is \
+         twice as much, and so on. What topics throttle by name has `leader.replication.throttled.rate` instead.",
     ),
     Setting::at_start(
         "logway.replica.stall.max.ms",

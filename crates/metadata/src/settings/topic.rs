@@ -36,7 +36,6 @@ const fn hours(name: &'static str, default: &'static str) -> Synonym {
 
 pub(super) const NO_TIERS: &str = "there is no tiered storage";
 const NO_TIERS_DEFAULT_ONLY: &str = "there is no tiered storage, so only the default is allowed";
-pub(super) const NO_THROTTLES: &str = "what followers copy is not throttled yet";
 
 const NEVER_UNCLEAN: &str =
     "a leader that lacks records is elected only when ElectLeaders asks for it";
@@ -144,9 +143,9 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "",
         "",
         &[],
-        "The replicas whose catching up is slowed down, on the followers' side.",
-    )
-    .without_effect(NO_THROTTLES),
+        "The replicas that are copied to no faster than `follower.replication.throttled.rate` of their broker \
+         says while they are not in sync, as `partition:broker`, or all by `*`.",
+    ),
     row(
         "index.interval.bytes",
         Kind::int(0),
@@ -162,9 +161,9 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "",
         "",
         &[],
-        "The replicas whose catching up is slowed down, on the leaders' side.",
-    )
-    .without_effect(NO_THROTTLES),
+        "The leaders that copy no faster than `leader.replication.throttled.rate` of their broker says to \
+         replicas that are not in sync, as `partition:broker`, or all by `*`.",
+    ),
     row(
         "local.retention.bytes",
         Kind::long(-2),

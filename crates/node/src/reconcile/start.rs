@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use logway_log::Log;
+use logway_metadata::MetadataImage;
 use logway_model::{DirectoryId, TopicId, TopicPartition};
 
+use super::delete_logs;
 use crate::Node;
 
 impl Node {
@@ -12,6 +15,9 @@ impl Node {
     ///
     /// Mostly their topics were deleted just before the broker stopped. But if the metadata was
     /// lost they are all that is left, so they are set aside under another name and not deleted.
+    ///
+    /// A log whose partition the metadata has on other nodes was moved away while this one was down. It is deleted, as it
+    /// would have been then: each of the others has all of it that was acknowledged.
     pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
         for (dir, log) in self.log_dirs.logs_where_assigned() {
@@ -19,6 +25,12 @@ impl Node {
             // One that does not say whose it is keeps its name: its partition is then offline,
             // which somebody will notice, instead of empty.
             let is_anonymous = log.topic_id() == TopicId::default();
+            if self.is_elsewhere(&image, &log) {
+                tracing::info!(%partition, "the partition was moved to other nodes while this one \
+                    was down: its log here is deleted");
+                delete_logs(self, std::slice::from_ref(partition));
+                continue;
+            }
             if image.topic_by_id(log.topic_id()).is_some()
                 || (is_anonymous && image.topic(partition.topic.as_str()).is_some())
             {
@@ -31,6 +43,13 @@ impl Node {
                     "no topic has this log, and it cannot be set aside"),
             }
         }
+    }
+
+    /// Whether the metadata knows the partition of a log, and has no replica of it here.
+    fn is_elsewhere(&self, image: &MetadataImage, log: &Log) -> bool {
+        let topic = image.topic_by_id(log.topic_id());
+        let known = topic.and_then(|topic| topic.partition(log.topic_partition().partition));
+        known.is_some_and(|known| !known.replicas.contains(&self.settings.node_id))
     }
 
     /// Names the log directories that cannot be used or are missing from `log.dirs`, with how many

@@ -11,6 +11,7 @@ use logway_replication::message::{
 };
 use tokio::time::{Instant, timeout_at};
 
+use super::pace::Bound;
 use super::session::{FetchSession, Led, Marked};
 use crate::Node;
 use crate::cluster::Mutation;
@@ -84,42 +85,61 @@ impl Node {
         let deadline = Instant::now() + wait;
         let max_bytes = wants.max_bytes.min(self.settings.cluster.fetch_max_bytes);
         let mut parts = Vec::new();
+        let bound = |replica: &Replica, round| self.leaders_bound(replica.topic_partition(), round);
         loop {
-            say_what_is_due(&session, max_bytes.into(), &mut parts).await;
+            session.take_held_back();
+            let free_at = say_what_is_due(&session, max_bytes.into(), &bound, &mut parts).await;
             let is_due = !parts.is_empty() || session.is_over() || Instant::now() >= deadline;
-            if is_due || timeout_at(deadline, session.news()).await.is_err() {
+            if is_due {
                 break;
             }
+            // In time or not, there is something to look for.
+            _ = timeout_at(free_at.unwrap_or(deadline).min(deadline), session.news()).await;
         }
         parts.extend(session.quiet_news());
         LeaderReply::Taken(parts).encode()
     }
 }
 
-/// Adds what there is to say of the partitions that were marked, in turn, until the answer is full.
-pub(super) async fn say_what_is_due(
+/// Adds what there is to say of the partitions that were marked, in turn, until the answer is full. What a bound holds back
+/// is left out; says when there may be more of it.
+pub(super) async fn say_what_is_due<'a>(
     session: &FetchSession,
     max_bytes: u64,
+    bound: &impl Fn(&Replica, u32) -> Bound<'a>,
     parts: &mut Vec<LedPartition>,
-) {
+) -> Option<Instant> {
     let mut bytes: u64 = 0;
+    let mut free_at = None;
     while let Some((slot, marked)) = session.next_marked() {
         match marked {
             Marked::Nothing => {}
             Marked::Says(part) => parts.push(part),
             Marked::Copies(..) if bytes > 0 && bytes >= max_bytes => {
                 session.put_back(slot);
-                return;
+                return free_at;
             }
-            Marked::Copies(replica, end) => {
-                let read =
-                    records_behind(&replica, end, max_bytes.saturating_sub(bytes), bytes).await;
+            Marked::Copies(replica, end, round) => {
+                let bound = round.map(|round| bound(&replica, round));
+                if let Some(at) = bound.and_then(|bound| bound.busy_until()) {
+                    session.hold_back(slot);
+                    free_at = Some(free_at.map_or(at, |known: Instant| known.min(at)));
+                    continue;
+                }
+                let left = max_bytes.saturating_sub(bytes);
+                let left = bound.map_or(left, |bound| left.min(bound.piece_bytes()));
+                let read = records_behind(&replica, end, left, bytes).await;
                 let part = session.copied(slot, &replica, end, read);
-                bytes += part.as_ref().map_or(0, |part| part.records.len() as u64);
+                let copied = part.as_ref().map_or(0, |part| part.records.len() as u64);
+                if let Some(bound) = bound {
+                    bound.charge(copied);
+                }
+                bytes += copied;
                 parts.extend(part);
             }
         }
     }
+    free_at
 }
 
 /// What is behind an end: in an answer that has nothing yet, at least one batch.

@@ -177,6 +177,14 @@ impl Asking {
         }
     }
 
+    /// Tells the leader of a partition again, not before a time.
+    pub(super) fn tell_at(&mut self, slot: u32, at: Instant) {
+        if let Some(Some(followed)) = self.slots.get_mut(slot as usize) {
+            followed.failures = 0;
+            self.later.insert((at, slot));
+        }
+    }
+
     /// Tells the leader of a partition again.
     pub(super) fn tell(&mut self, slot: u32, when: Next) {
         let Some(Some(followed)) = self.slots.get_mut(slot as usize) else { return };

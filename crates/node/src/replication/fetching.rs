@@ -16,6 +16,7 @@ use super::following::{Asked, Next, cut_to_watermark, follow};
 use crate::Node;
 use crate::backoff::Backoff;
 use crate::cluster::{Mutation, node_address};
+use crate::replica::Replica;
 use crate::topics::TopicTable;
 
 /// Where nothing follows a leader, it is looked again after this time at the latest.
@@ -127,19 +128,24 @@ impl Fetching {
     async fn fetch_once(&mut self, node: &Arc<Node>) -> Result<(), String> {
         let parts = self.ask(node).await?;
         let (mut slots, mut asked, mut awaited, mut answer) = (vec![], vec![], vec![], vec![]);
+        let mut held_back = vec![];
         for part in parts {
             // What has ended meanwhile is of no interest.
             let Some(of) = self.asking.asked(part.slot) else { continue };
             slots.push(part.slot);
             awaited.push(part.awaits_follower());
             asked.push(of.clone());
+            held_back.push(take_under_bound(node, &of.replica, part.records.len()));
             answer.push(part);
         }
         let followed = follow(node, &asked, answer).await;
         self.report(followed.failed);
-        for ((slot, next), awaited) in slots.into_iter().zip(followed.next).zip(awaited) {
-            if awaited || next == Next::Later {
-                self.asking.tell(slot, next);
+        let told = slots.into_iter().zip(followed.next).zip(awaited).zip(held_back);
+        for (((slot, next), awaited), held_back) in told {
+            match (next, held_back) {
+                (Next::AtOnce, Some(at)) => self.asking.tell_at(slot, at),
+                (Next::AtOnce, None) if !awaited => {}
+                _ => self.asking.tell(slot, next),
             }
         }
         Ok(())
@@ -216,6 +222,22 @@ impl Fetching {
         let (lane, kind) = (Lane::Replication, Kind::Fetch);
         Ok(cluster.carrier.request(&address, lane, kind, request.encode(), time_max))
     }
+}
+
+/// Notes that records come for a replica that is not in sync, where a bound is set for it. Says when more may come.
+fn take_under_bound(node: &Node, replica: &Replica, bytes: usize) -> Option<Instant> {
+    if bytes == 0 {
+        return None;
+    }
+    let partition = replica.topic_partition();
+    let bound = node.followers_bound(partition)?;
+    let image = node.image();
+    let known = image.topic(partition.topic.as_str())?.partition(partition.partition)?;
+    if known.isr.contains(&node.settings.node_id) {
+        return None;
+    }
+    bound.charge(bytes as u64);
+    bound.busy_until()
 }
 
 /// What the leader has to say, if it has taken the request.

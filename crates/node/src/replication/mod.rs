@@ -7,6 +7,7 @@
 //! | [`fetching`] | a follower asks a leader, for all partitions that it follows there |
 //! | [`following`] | what comes of an answer: appends, cuts, and what is committed |
 //! | [`in_sync`] | leaders tell the controller who is in sync |
+//! | [`pace`] | how fast replicas catch up, so that they leave acknowledgements alone |
 //! | [`session`] | what a leader remembers of a follower between two requests |
 //!
 //! A follower syncs what it has appended before it asks on, so the end that it tells is on its disk, on durable topics.
@@ -18,8 +19,10 @@ mod asking;
 mod fetching;
 mod following;
 mod in_sync;
+mod pace;
 mod session;
 
 pub(crate) use fetching::fetch_from_leaders;
 pub(crate) use in_sync::keep_isrs;
+pub(crate) use pace::CatchUps;
 pub(crate) use session::FetchSessions;

@@ -106,10 +106,34 @@ struct Slot {
     standing: Standing,
     told_watermark: Offset,
     told_start: Offset,
+    /// While the follower is not in sync.
+    catch_up: Option<CatchUp>,
     /// For more records.
     waits_for_end: Option<WaitKey>,
     /// For a higher watermark.
     waits_for_watermark: Option<WaitKey>,
+}
+
+/// A follower on its way to being in sync.
+#[derive(Clone, Copy)]
+struct CatchUp {
+    /// What was there when it began, or when it had all that was there then.
+    until: Offset,
+    /// How often it had that.
+    round: u32,
+}
+
+impl CatchUp {
+    /// The follower asks for what is behind `end`, and the log ends at `log_end`.
+    fn go_on(known: Option<CatchUp>, end: Offset, log_end: Offset) -> CatchUp {
+        match known {
+            None => CatchUp { until: log_end, round: 0 },
+            Some(CatchUp { until, round }) if end >= until && log_end > end => {
+                CatchUp { until: log_end, round: round.saturating_add(1) }
+            }
+            Some(known) => known,
+        }
+    }
 }
 
 /// What the leader is to do about a partition.
@@ -126,8 +150,9 @@ enum Standing {
 pub(super) enum Marked {
     Nothing,
     Says(LedPartition),
-    /// The records of the replica behind this offset.
-    Copies(Arc<Replica>, Offset),
+    /// The records of the replica behind this offset. Of a follower that is not in sync: how often it has had all
+    /// that was there when it began.
+    Copies(Arc<Replica>, Offset, Option<u32>),
 }
 
 /// The partitions that there is something to say about.
@@ -144,6 +169,8 @@ struct MarkSets {
     ready: VecDeque<u32>,
     /// To be told with the next answer.
     quiet: Vec<u32>,
+    /// Ready, but for a bound on what is copied.
+    held_back: Vec<u32>,
     is_over: bool,
 }
 
@@ -185,6 +212,7 @@ impl Slot {
             standing: Standing::Silent,
             told_watermark: Offset(-1),
             told_start: Offset(-1),
+            catch_up: None,
             waits_for_end: None,
             waits_for_watermark: None,
         }
@@ -320,6 +348,8 @@ impl FetchSession {
         let (broker, broker_epoch) = (self.follower, self.id.0);
         let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
         let could_join = replica.on_fetch(epoch, fetch);
+        slot.catch_up = (!replica.has_in_sync(broker))
+            .then(|| CatchUp::go_on(slot.catch_up, told.end, replica.log().log_end_offset()));
         slot.standing = Standing::Copies(told.end);
         slot.begin_waiting(told.slot, &replica, &self.marks);
         could_join
@@ -358,7 +388,7 @@ impl FetchSession {
                     None => Marked::Says(no_longer_led(number)),
                     Some(replica) => {
                         slot.standing = Standing::Copies(end);
-                        Marked::Copies(replica, end)
+                        Marked::Copies(replica, end, slot.catch_up.map(|it| it.round))
                     }
                 }
             }
@@ -370,6 +400,17 @@ impl FetchSession {
     pub(super) fn put_back(&self, slot: u32) {
         self.marks.sets().ready.push_front(slot);
         self.marks.news.notify_one();
+    }
+
+    /// A partition has to wait for a bound on what is copied: until [`FetchSession::take_held_back`].
+    pub(super) fn hold_back(&self, slot: u32) {
+        self.marks.sets().held_back.push(slot);
+    }
+
+    /// What was held back is looked at again, behind what is ready.
+    pub(super) fn take_held_back(&self) {
+        let sets = &mut *self.marks.sets();
+        sets.ready.extend(sets.held_back.drain(..));
     }
 
     /// What to say of a partition whose records behind `end` were read. `None` if the follower has said more of it

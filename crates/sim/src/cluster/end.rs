@@ -66,6 +66,12 @@ impl World {
         let topic = image.topic(place.topic).ok_or("the topic is not known")?;
         let partition = topic.partition(PartitionId(place.partition)).ok_or("it does not exist")?;
         let leader = partition.leader.ok_or("nobody leads")?;
+        if let Some(reassignment) = &partition.reassignment {
+            return Err(format!(
+                "it is on its way: {reassignment:?}, in sync are {:?}",
+                partition.isr
+            ));
+        }
         if partition.isr.len() < partition.replicas.len() {
             return Err(format!("in sync are {:?}, led by {leader}", partition.isr));
         }
@@ -73,12 +79,15 @@ impl World {
         for served in &serving {
             let node = &served.node;
             let own = node.settings.node_id;
-            if !partition.replicas.contains(&own) {
-                continue;
-            }
             let topics = node.topics();
             let topic = topics.by_name(place.topic).map_err(|code| format!("{own}: {code:?}"))?;
             let replica = topic.replica(PartitionId(place.partition));
+            if !partition.replicas.contains(&own) {
+                match replica {
+                    None => continue,
+                    Some(_) => return Err(format!("node {own} has what was moved away")),
+                }
+            }
             let replica = replica.ok_or(format!("node {own} has none"))?;
             let (end, shown) = (replica.log().log_end_offset(), replica.high_watermark().get());
             if own == leader && shown < end {

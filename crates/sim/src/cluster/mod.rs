@@ -4,7 +4,7 @@
 //! controller and the quorum. Each stands on a disk in memory that loses what was not synced, and they are connected by a
 //! network in memory that loses, delays and repeats messages. Clients write and read all the time, through the node
 //! that leads as some node believes. Meanwhile processes are killed, machines lose their power, one or all at once, links are cut,
-//! disks hang or fail.
+//! disks hang or fail. In half of the worlds partitions are moved between nodes, and moves cancelled.
 //!
 //! At the end all is well again. Then within bounded time all replicas must be in sync and take records, and this must
 //! hold:
@@ -26,13 +26,14 @@
 //! | `world`, `end` | its life, and what must hold at its end |
 //! | `machine`, `life` | nodes, with what survives them |
 //! | `network` | what they say to each other |
-//! | `producer`, `reader` | clients |
+//! | `producer`, `reader`, `moves` | clients; one moves partitions to other nodes and back |
 //! | `oracle` | what was promised |
 //! | `mutation` | what is left out to see whether it is missed |
 
 mod end;
 mod life;
 mod machine;
+mod moves;
 mod mutation;
 mod network;
 mod oracle;

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) inline_appends: bool,
     /// Machines lose their power, or disks fail: a record that was not flushed may be lost.
     pub(super) is_power_at_risk: bool,
+    /// Partitions are moved between nodes all the time.
+    pub(super) moves_partitions: bool,
     pub(super) events: Vec<Event>,
     /// The whole of it takes so long.
     pub(super) lasts: Duration,
@@ -105,6 +107,7 @@ impl Plan {
             topics,
             inline_appends: random.coin(),
             is_power_at_risk,
+            moves_partitions: random.coin(),
             events,
             lasts: lasts + Duration::from_millis(200),
         }

@@ -18,6 +18,8 @@ pub struct ClusterReport {
     pub network_cuts: u64,
     /// Disks that were slow, or failed to sync.
     pub disk_faults: u64,
+    /// Moves of partitions that were begun, changed or cancelled.
+    pub moves: u64,
     /// Batches that were acknowledged.
     pub acknowledged: u64,
     /// Of those, batches that the log had already: the acknowledgement was for one that was sent again.
@@ -38,6 +40,7 @@ impl AddAssign for ClusterReport {
         self.stops += other.stops;
         self.network_cuts += other.network_cuts;
         self.disk_faults += other.disk_faults;
+        self.moves += other.moves;
         self.acknowledged += other.acknowledged;
         self.duplicates += other.duplicates;
         self.failed += other.failed;
@@ -50,11 +53,11 @@ impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ClusterReport { worlds, kills, power_cuts, stops, network_cuts, disk_faults, .. } =
             self;
-        let ClusterReport { acknowledged, duplicates, failed, seen, epochs, .. } = self;
+        let ClusterReport { moves, acknowledged, duplicates, failed, seen, epochs, .. } = self;
         write!(
             f,
             "{worlds} worlds: {kills} kills, {power_cuts} power cuts, {stops} clean stops, {network_cuts} cuts of the \
-             network, {disk_faults} disks that failed or were slow, {epochs} leader epochs, {acknowledged} batches \
+             network, {disk_faults} disks that failed or were slow, {moves} moves of partitions, {epochs} leader epochs, {acknowledged} batches \
              acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read"
         )
     }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::life::End;
 use super::machine::{Machine, Serving, Surroundings};
+use super::moves::Mover;
 use super::mutation::ClusterMutation;
 use super::network::Network;
 use super::oracle::{Oracle, Place};
@@ -179,6 +180,11 @@ impl World {
                 let reader = Reader { place, random, clients, position: Offset::ZERO };
                 self.tasks.spawn(reader.run());
             }
+        }
+        let random = Rng::new(self.random.next_u64());
+        if self.plan.moves_partitions {
+            let (places, nodes, clients) = (self.places(), self.plan.nodes, self.clients.clone());
+            self.tasks.spawn(Mover { places, nodes, random, clients }.run());
         }
     }
 

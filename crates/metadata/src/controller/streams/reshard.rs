@@ -216,7 +216,7 @@ impl Draft<'_> {
         if 1 + new.len() + changed.len() > COMMAND_RECORDS_MAX {
             return Err(too_many_records(COMMAND_RECORDS_MAX));
         }
-        let factor = topic.partitions.first().map_or(1, |first| first.replicas.len());
+        let factor = topic.partitions.first().map_or(1, |first| first.target().len());
         let replicas = place_replicas(image, topic_id, new, factor)?;
         let mut partitions = NewPartitions::new(image);
         let numbered = (topic.partition_count()..).map(PartitionId).zip(replicas);

@@ -10,6 +10,7 @@ use super::*;
 use crate::replica::Lead;
 use crate::replica::tests::{batch, durable, partition};
 use crate::replication::answering::say_what_is_due;
+use crate::replication::pace::{Bound, Pace};
 
 const OWN: BrokerId = BrokerId(1);
 const FOLLOWER: BrokerId = BrokerId(2);
@@ -23,10 +24,14 @@ struct Leading {
 
 impl Leading {
     async fn new() -> Leading {
+        Leading::with_in_sync(&[OWN, FOLLOWER]).await
+    }
+
+    async fn with_in_sync(isr: &[BrokerId]) -> Leading {
         let (dir, replica) = partition(&SimFs::new(1), durable());
         let membership = Membership {
             replicas: vec![OWN, FOLLOWER],
-            isr: vec![OWN, FOLLOWER],
+            isr: isr.to_vec(),
             has_eligible: false,
             partition_epoch: 1,
         };
@@ -84,9 +89,13 @@ fn begins(session: u64, end: i64) -> FetchFromLeader {
     }
 }
 
+fn unbounded<'a>(_: &Replica, _: u32) -> Bound<'a> {
+    unreachable!("the follower is in sync")
+}
+
 async fn due(session: &FetchSession) -> Vec<LedPartition> {
     let mut parts = Vec::new();
-    say_what_is_due(session, 1 << 20, &mut parts).await;
+    say_what_is_due(session, 1 << 20, &unbounded, &mut parts).await;
     parts
 }
 
@@ -226,7 +235,38 @@ async fn an_answer_that_is_full_leaves_the_others_in_front() {
     for expected in 0..3 {
         assert!(has_news(&session).await);
         let mut parts = Vec::new();
-        say_what_is_due(&session, 1, &mut parts).await;
+        say_what_is_due(&session, 1, &unbounded, &mut parts).await;
         assert_eq!(parts.iter().map(|part| part.slot).collect::<Vec<_>>(), [expected]);
     }
+}
+
+#[tokio::test]
+async fn who_is_not_in_sync_waits_for_a_bound_and_nobody_else_does() {
+    let leading = Leading::with_in_sync(&[OWN]).await;
+    let pace = Pace::default();
+    let rounds = Mutex::new(Vec::new());
+    let bound = |_: &Replica, round| {
+        rounds.lock().expect("is whole").push(round);
+        Bound { pace: &pace, bytes_per_second: 1 }
+    };
+    let session = leading.take(&begins(1, 0)).expect("begins");
+    let mut parts = Vec::new();
+    assert_eq!(say_what_is_due(&session, 1 << 20, &bound, &mut parts).await, None);
+    assert_eq!(parts.len(), 1, "nothing was copied before");
+    leading.append().await;
+    let next = FetchFromLeader { told: vec![told(0, 1)], ..request(1, 1) };
+    let session = leading.take(&next).expect("is the next one");
+    parts.clear();
+    let free_at = say_what_is_due(&session, 1 << 20, &bound, &mut parts).await;
+    assert!(free_at.is_some_and(|at| at > Instant::now()) && parts.is_empty());
+    assert!(due(&session).await.is_empty(), "it is held back until somebody looks again");
+    session.take_held_back();
+    let unlimited = |_: &Replica, round| {
+        rounds.lock().expect("is whole").push(round);
+        Bound { pace: &pace, bytes_per_second: u64::MAX }
+    };
+    say_what_is_due(&session, 1 << 20, &unlimited, &mut parts).await;
+    assert_eq!((parts.len(), parts[0].records.is_empty()), (1, false));
+    // It had all that was there when it began, and there is more.
+    assert_eq!(*rounds.lock().expect("is whole"), [0, 1, 1]);
 }
