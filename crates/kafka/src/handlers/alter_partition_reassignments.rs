@@ -140,7 +140,8 @@ fn refused(
         ReassignableTopicResponse { name: topic.name, partitions, ..Default::default() }
     });
     AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: request.allow_replication_factor_change,
+        // As Kafka, which says nothing of it where it refuses everything.
+        allow_replication_factor_change: true,
         error_code: code.code(),
         error_message: Some(WireString::from_static(refusal_text(code))),
         responses: topics.collect(),
