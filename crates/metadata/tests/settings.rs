@@ -88,7 +88,7 @@ fn describing_shows_every_layer() {
     assert_eq!(segment.value.as_deref(), Some("4000000"));
     assert_eq!(segment.source, ConfigSource::DynamicTopicConfig);
     let places: Vec<_> =
-        segment.synonyms.iter().map(|p| (p.name, p.value.as_str(), p.source)).collect();
+        segment.synonyms.iter().map(|p| (&*p.name, p.value.as_str(), p.source)).collect();
     assert_eq!(
         places,
         [
@@ -318,10 +318,28 @@ fn settings_without_effect_say_so_wherever_they_are_shown() {
                 section.contains(&format!("- **no effect here**: {expected}\n"))
             });
             assert!(marked.count() > 0, "{}", entry.name);
-            without.push(entry.name);
+            without.push(entry.name.clone());
         }
     }
     without.sort_unstable();
     let listed: Vec<&str> = include_str!("data/without-effect.txt").lines().collect();
     assert_eq!(without, listed, "{}", without.join("\n"));
+}
+
+#[test]
+fn settings_of_single_listeners_are_shown() {
+    let given = [
+        ("listener.name.PLAINTEXT.max.connections", "7"),
+        ("max.connections", "70"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
+    ];
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let broker = BrokerSettings::new(given).expect("are valid");
+    let entries = describe_broker(&MetadataImage::default(), &broker);
+    let own = entry(&entries, "listener.name.plaintext.max.connections");
+    assert_eq!((own.value.as_deref(), own.source), (Some("7"), ConfigSource::StaticBrokerConfig));
+    let places: Vec<_> = own.synonyms.iter().map(|it| (&*it.name, &*it.value)).collect();
+    let name = "listener.name.plaintext.max.connections";
+    assert_eq!(places[..2], [(name, "7"), ("max.connections", "70")]);
+    assert!(entries.is_sorted_by(|one, other| one.name <= other.name));
 }

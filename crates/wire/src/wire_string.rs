@@ -1,6 +1,6 @@
 //! Strings that share the frame's memory.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -83,6 +83,15 @@ impl From<&'static str> for WireString {
     /// Without copying; see [`WireString::copy_of`] for text that does not live for ever.
     fn from(text: &'static str) -> WireString {
         WireString::from_static(text)
+    }
+}
+
+impl From<Cow<'static, str>> for WireString {
+    fn from(text: Cow<'static, str>) -> WireString {
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
     }
 }
 

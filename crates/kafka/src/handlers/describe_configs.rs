@@ -201,15 +201,15 @@ fn entries(
 /// As in Kafka, an empty list of names asks for all, as none does.
 fn only_asked(mut entries: Vec<ConfigEntry>, asked: &DescribeConfigsResource) -> Vec<ConfigEntry> {
     if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
-        entries.retain(|entry| keys.iter().any(|key| *key == entry.name));
+        entries.retain(|entry| keys.iter().any(|key| **key == *entry.name));
     }
     entries
 }
 
 /// The parts of the broker's log, with their levels as values.
 fn loggers(levels: &LogLevels) -> Vec<ConfigEntry> {
-    let entry = |(name, level)| ConfigEntry {
-        name,
+    let entry = |(name, level): (&'static str, _)| ConfigEntry {
+        name: name.into(),
         value: Some(level),
         source: ConfigSource::DynamicBrokerLoggerConfig,
         read_only: false,

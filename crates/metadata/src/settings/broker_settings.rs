@@ -8,9 +8,11 @@ use std::time::Duration;
 use logway_model::BrokerId;
 
 use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
+use super::definition::Setting;
 use super::given::{Given, Secret};
 use super::listeners::{
-    GivenOfListeners, KINESIS_LISTENER, ListenerSettings, TlsSettings, listener_setting, listeners,
+    GivenOfListeners, KINESIS_LISTENER, LISTENER_PREFIX, ListenerSettings, TlsSettings,
+    listener_setting, listeners,
 };
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
@@ -257,6 +259,16 @@ impl BrokerSettings {
     /// that this does not matter.
     pub fn may_listen(&self, address: IpAddr, is_guarded: bool) -> bool {
         is_guarded || address.is_loopback() || self.cluster.insecure
+    }
+
+    /// The settings of single listeners that were given: the whole name, which setting it is, and the value.
+    pub(super) fn settings_of_listeners(
+        &self,
+    ) -> impl Iterator<Item = (String, &'static Setting, &str)> {
+        self.given_of_listeners.iter().filter_map(|((listener, name), value)| {
+            let whole = format!("{LISTENER_PREFIX}{}.{name}", listener.to_lowercase());
+            Some((whole, broker_setting(name).ok()?, &**value))
+        })
     }
 
     /// Checks settings given by name, a later one winning over an earlier one of the same name:

@@ -19,7 +19,7 @@ pub const NO_EFFECT: &str = "No effect here: ";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigEntry {
     /// The setting; its row has the type and the documentation.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The value that holds, or `None` where the setting is not set.
     pub value: Option<String>,
     /// Where that value comes from.
@@ -53,14 +53,23 @@ pub fn describe_topic(
     TOPIC_SETTINGS.iter().map(entry).collect()
 }
 
-/// All settings of this broker, by name.
+/// All settings of this broker, by name, and those of single listeners that it was given.
 pub fn describe_broker(image: &MetadataImage, broker: &BrokerSettings) -> Vec<ConfigEntry> {
     let layers = Layers::new(image, broker);
     let entry = |setting: &'static Setting| {
         let places = layers.of_broker(setting);
         entry(setting, places.first().map(|place| place.value.clone()), places)
     };
-    broker_settings().iter().map(entry).collect()
+    let of_listeners = broker.settings_of_listeners().map(|(name, setting, value)| {
+        let places = layers.of_listener(&name, value, setting);
+        let value = Some(value.to_owned());
+        // What a listener is made of lasts until the broker stops.
+        ConfigEntry { name: name.into(), read_only: true, ..self::entry(setting, value, places) }
+    });
+    let mut entries: Vec<ConfigEntry> = broker_settings().iter().map(entry).collect();
+    entries.extend(of_listeners);
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    entries
 }
 
 /// The settings that the cluster gives to all brokers while they run; only those that it does.
@@ -69,7 +78,7 @@ pub fn describe_broker_default(image: &MetadataImage) -> Vec<ConfigEntry> {
     let entry = |(name, value): (&String, &String)| {
         let setting = broker_setting(name).ok()?;
         let source = ConfigSource::DynamicDefaultBrokerConfig;
-        let place = ConfigSynonym { name: setting.name, value: value.clone(), source };
+        let place = ConfigSynonym { name: setting.name.into(), value: value.clone(), source };
         Some(entry(setting, Some(value.clone()), vec![place]))
     };
     overrides.into_iter().flatten().filter_map(entry).collect()
@@ -92,11 +101,11 @@ fn describe_own(
     source: ConfigSource,
 ) -> Vec<ConfigEntry> {
     let described = settings.iter().map(|setting| {
-        let name = setting.name;
-        let own = overrides.and_then(|overrides| overrides.get(name));
-        let own = own.map(|value| ConfigSynonym { name, value: value.clone(), source });
+        let own = overrides.and_then(|overrides| overrides.get(setting.name));
+        let name = || setting.name.into();
+        let own = own.map(|value| ConfigSynonym { name: name(), value: value.clone(), source });
         let default = setting.default.map(|value| ConfigSynonym {
-            name,
+            name: name(),
             value: value.to_owned(),
             source: ConfigSource::DefaultConfig,
         });
@@ -116,7 +125,7 @@ fn entry(
         synonyms.iter_mut().for_each(|place| place.value.clear());
     }
     ConfigEntry {
-        name: setting.name,
+        name: setting.name.into(),
         value: value.filter(|_| !sensitive),
         source: synonyms.first().map_or(ConfigSource::DefaultConfig, |place| place.source),
         read_only: setting.update == Update::Restart,

@@ -1,5 +1,7 @@
 //! The layers in which a setting's value is looked for.
 
+use std::borrow::Cow;
+
 use super::broker::{broker_setting, topic_setting_of_default};
 use super::broker_settings::BrokerSettings;
 use super::definition::Setting;
@@ -34,7 +36,7 @@ pub enum ConfigSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigSynonym {
     /// The setting's name there.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its value there, in its own unit.
     pub value: String,
     /// The layer.
@@ -68,7 +70,7 @@ impl<'a> Layers<'a> {
     ) -> Vec<ConfigSynonym> {
         let mut places = Vec::new();
         if let Some(value) = overrides.get(setting.name) {
-            let (name, value) = (setting.name, value.clone());
+            let (name, value) = (setting.name.into(), value.clone());
             places.push(ConfigSynonym { name, value, source: ConfigSource::DynamicTopicConfig });
         }
         for synonym in setting.synonyms {
@@ -86,10 +88,24 @@ impl<'a> Layers<'a> {
         let mut places = Vec::new();
         self.push_broker_layers(setting.name, &mut places);
         places.extend(setting.default.map(|value| ConfigSynonym {
-            name: setting.name,
+            name: setting.name.into(),
             value: value.to_owned(),
             source: ConfigSource::DefaultConfig,
         }));
+        places
+    }
+
+    /// Every place where a setting of one listener alone has a value, strongest first: it itself, then that of all listeners.
+    pub(super) fn of_listener(
+        &self,
+        name: &str,
+        value: &str,
+        setting: &'static Setting,
+    ) -> Vec<ConfigSynonym> {
+        let mut places = self.of_broker(setting);
+        let source = ConfigSource::StaticBrokerConfig;
+        let own = ConfigSynonym { name: name.to_owned().into(), value: value.to_owned(), source };
+        places.insert(0, own);
         places
     }
 
@@ -100,7 +116,7 @@ impl<'a> Layers<'a> {
             (ConfigSource::StaticBrokerConfig, self.broker.given(name)),
         ];
         places.extend(layers.into_iter().filter_map(|(source, value)| {
-            Some(ConfigSynonym { name, value: value?.to_owned(), source })
+            Some(ConfigSynonym { name: name.into(), value: value?.to_owned(), source })
         }));
     }
 }
@@ -115,7 +131,8 @@ fn default_of_topic(setting: &'static Setting) -> ConfigSynonym {
     let first = setting.synonyms.first().map_or(setting.name, |synonym| synonym.name);
     let own = (first, setting.default.expect("every topic setting has a default"));
     let (name, value) = stated.unwrap_or(own);
-    ConfigSynonym { name, value: value.to_owned(), source: ConfigSource::DefaultConfig }
+    let source = ConfigSource::DefaultConfig;
+    ConfigSynonym { name: name.into(), value: value.to_owned(), source }
 }
 
 /// The value of a topic's setting that is found at one place, in the topic setting's unit.
@@ -126,9 +143,9 @@ pub(super) fn topic_value(
     if place.source == ConfigSource::DynamicTopicConfig {
         return setting.parse(&place.value);
     }
-    match topic_setting_of_default(place.name) {
+    match topic_setting_of_default(&place.name) {
         Some((_, synonym)) if synonym.factor != 1 => {
-            let value = broker_setting(place.name)?.parse(&place.value)?;
+            let value = broker_setting(&place.name)?.parse(&place.value)?;
             Ok(in_units_of(value, synonym.factor))
         }
         _ => setting.parse(&place.value),
