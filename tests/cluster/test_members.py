@@ -10,6 +10,7 @@ from harness.cluster import Cluster, Node
 from harness.logway import BINARY
 from harness.waiting import wait_until
 
+REMOVED_EXIT_CODE = 3
 COMMAND_DEADLINE_S = 60
 RECORD = b"kept\n"
 
@@ -62,7 +63,7 @@ class Members(unittest.TestCase):
         """A node that was removed says so, and ends."""
         with self.assertRaises(BrokerFailed) as failed:
             node.start()
-        self.assertEqual(node.process.returncode, 1)
+        self.assertEqual(node.process.returncode, REMOVED_EXIT_CODE)
         said = str(failed.exception)
         self.assertIn("was removed from the cluster", said)
         self.assertIn("\nhint: ", said)
@@ -136,7 +137,7 @@ class Members(unittest.TestCase):
         self.assertIn("REMOVED           yes", self.printed(*remove, "--yes"))
         self.assertNotIn(leader, self.nodes())
         node = self.cluster.node(leader)
-        self.assertEqual(node.process.wait(COMMAND_DEADLINE_S), 1)
+        self.assertEqual(node.process.wait(COMMAND_DEADLINE_S), REMOVED_EXIT_CODE)
         self.assertIn("was removed from the cluster", node.log_since_start())
         self.assert_is_refused(node)
         wait_until(lambda: len(self.voters()) == 3, "another one votes instead", COMMAND_DEADLINE_S)

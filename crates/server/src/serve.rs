@@ -196,6 +196,16 @@ fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
     parse_config_file(&text).with_context(|| path.display().to_string())
 }
 
+/// Whether a broker ended because it was removed from its cluster: another start of it ends in the same way.
+pub(crate) fn was_removed(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<BrokerError>(),
+        Some(BrokerError::Node(NodeError::Quorum(
+            QuorumError::Removed { .. } | QuorumError::Admission(AdmissionRefusal::Removed { .. }),
+        )))
+    )
+}
+
 /// What can be done about a broker that did not run.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<HttpListenError>() {

@@ -16,7 +16,7 @@ const TOP: &str = "<!-- Written by `cargo xtask reference`; edit the doc comment
 
 What `--help` says. stdout carries data, stderr everything else. A command that fails says why on a
 line that begins with `error:`, mostly what to do about it on a line that begins with `hint:`, and
-exits with 1, or with 2 if it was called wrongly.
+exits with 1, or with 2 if it was called wrongly. `logway serve` exits with 3 when it was removed from its cluster.
 ";
 
 fn main() -> anyhow::Result<()> {

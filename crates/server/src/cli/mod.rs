@@ -154,6 +154,9 @@ impl Command {
     }
 }
 
+/// Of a broker that was removed from its cluster: supervisors need not start it again.
+const REMOVED_EXIT_CODE: u8 = 3;
+
 /// Runs a broker. Once its log is set up, what ends the broker is said there, as programs may read it.
 fn run_broker(args: ServeArgs) -> ExitCode {
     let prepared = match Prepared::new(args) {
@@ -161,11 +164,14 @@ fn run_broker(args: ServeArgs) -> ExitCode {
         Err(error) => return with_advice(error).report(&Subject::default()),
     };
     let log_style = prepared.logs.style;
-    match prepared.run().map_err(with_advice) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if log_style == Style::Text => error.report(&Subject::default()),
-        Err(error) => error.log(),
-    }
+    let Err(error) = prepared.run() else { return ExitCode::SUCCESS };
+    let was_removed = serve::was_removed(&error);
+    let error = with_advice(error);
+    let code = match log_style {
+        Style::Text => error.report(&Subject::default()),
+        _ => error.log(),
+    };
+    if was_removed { ExitCode::from(REMOVED_EXIT_CODE) } else { code }
 }
 
 /// Why a broker did not run, with what can be done about it.
