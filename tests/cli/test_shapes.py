@@ -91,6 +91,10 @@ class Shapes(unittest.TestCase):
         self.printed("config", "delete", "topic", self.topic, "retention.ms", "flush.ms", "no.such.setting")
         self.printed("cluster", "health")
         self.printed("cluster", "info")
+        self.printed("cluster", "rebalance")
+        self.printed("cluster", "moves")
+        self.printed("cluster", "move", self.topic, "0", "--to", "1")
+        self.assert_all_seen("cluster move")
         # The only node: it shows what would be, and refuses.
         self.printed("cluster", "remove", "1", codes=[1])
         self.assert_all_seen(*(f"config {verb}" for verb in ["list", "describe", "set", "delete"]), "cluster health")

@@ -37,8 +37,8 @@ pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
     CreatedTopic, DescribedBroker, DescribedToken, DescribedUser, ListedOffset, ListedOffsets,
-    LogDir, NewToken, NewTopic, OffsetAt, QuorumDescription, QuorumNode, QuorumReplica,
-    TopicOutcomes,
+    LogDir, NewToken, NewTopic, OffsetAt, OngoingMove, QuorumDescription, QuorumNode,
+    QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

@@ -4,6 +4,7 @@ mod acls;
 mod client_quotas;
 mod delegation_tokens;
 mod difference;
+mod duty;
 mod removed_brokers;
 mod stream;
 mod topic;
@@ -20,6 +21,7 @@ pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use delegation_tokens::DelegationTokens;
 pub use difference::TopicsDifference;
+pub use duty::Duty;
 pub use removed_brokers::{REMOVED_BROKERS_MAX, RemovedBrokers};
 pub use stream::{Intake, StreamImage};
 pub use topic::{PartitionImage, TopicImage, is_internal};
@@ -33,6 +35,7 @@ use crate::record::{
     Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, NodeKeyRecord, PartitionRecord,
     ProducerIdsRecord, RemoveTopicRecord, ShardRecord, StreamRecord, StreamsRecord, TopicRecord,
 };
+use crate::settings::broker::NODE_DUTY_SETTING;
 
 /// The settings that a resource overrides, by name, as text.
 pub type Overrides = BTreeMap<String, String>;
@@ -233,6 +236,18 @@ impl MetadataImage {
     pub fn is_active(&self, id: BrokerId) -> bool {
         let session = self.broker_session(id);
         self.broker(id).is_some() && session.is_none_or(|it| it.state == BrokerState::Active)
+    }
+
+    /// What a broker is there for.
+    pub fn duty(&self, id: BrokerId) -> Duty {
+        let overrides = self.overrides.get(&ConfigResource::Broker(id));
+        let set = overrides.and_then(|overrides| overrides.get(NODE_DUTY_SETTING));
+        set.map_or(Duty::All, |word| Duty::of_word(word))
+    }
+
+    /// Whether a broker may lead, and should where another could not.
+    pub fn should_lead(&self, id: BrokerId) -> bool {
+        self.is_active(id) && self.duty(id) == Duty::All
     }
 
     /// The epoch of the next life of a broker.

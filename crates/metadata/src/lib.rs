@@ -29,7 +29,7 @@ mod error;
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
 pub use image::{
-    Acls, ClientQuotas, DelegationTokens, Intake, MetadataImage, Overrides, PartitionImage,
+    Acls, ClientQuotas, DelegationTokens, Duty, Intake, MetadataImage, Overrides, PartitionImage,
     StreamImage, TopicImage, TopicsDifference, Users, is_internal,
 };
 pub use level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE, STREAMS_LEVEL};

@@ -218,6 +218,11 @@ impl Replica {
         could_join
     }
 
+    /// Whether this leader knows that a broker follows it.
+    pub(crate) fn is_followed_by(&self, broker: BrokerId) -> bool {
+        matches!(&*self.role(), Role::Leading(leader) if leader.is_followed_by(broker))
+    }
+
     /// Whether a follower is in sync with this leader.
     pub(crate) fn has_in_sync(&self, follower: BrokerId) -> bool {
         matches!(&*self.role(), Role::Leading(leader) if leader.is_in_sync(follower))

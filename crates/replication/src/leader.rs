@@ -356,6 +356,11 @@ impl Leader {
         !self.isr.committed().contains(&broker) && follower.is_some_and(|it| self.has_caught_up(it))
     }
 
+    /// Whether another broker holds the partition, as far as this leader knows.
+    pub fn is_followed_by(&self, broker: BrokerId) -> bool {
+        self.followers.contains_key(&broker)
+    }
+
     /// Whether a follower is in sync, as committed.
     pub fn is_in_sync(&self, broker: BrokerId) -> bool {
         self.isr.committed().contains(&broker)

@@ -7,6 +7,7 @@ mod delegation_tokens;
 mod log_dirs;
 mod offsets;
 mod quorum;
+mod reassignments;
 mod topics;
 mod users;
 
@@ -20,6 +21,7 @@ use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;
 pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
+pub use reassignments::OngoingMove;
 pub use topics::{CreatedTopic, NewTopic};
 pub use users::DescribedUser;
 

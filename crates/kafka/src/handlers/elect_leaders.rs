@@ -37,7 +37,7 @@ fn election_of(code: i8) -> Option<Election> {
 fn is_needed(election: Election, partition: &PartitionView<'_>) -> bool {
     match election {
         Election::Preferred => partition.leader != partition.image.replicas.first().copied(),
-        Election::Unclean => partition.leader.is_none(),
+        Election::Unclean | Election::Relieving => partition.leader.is_none(),
     }
 }
 
@@ -49,7 +49,9 @@ fn outcome(election: Election, partition: &PartitionView<'_>, judged: ErrorCode)
         (ErrorCode::ElectionNotNeeded, Election::Preferred) => {
             ErrorCode::PreferredLeaderNotAvailable
         }
-        (ErrorCode::ElectionNotNeeded, Election::Unclean) => ErrorCode::EligibleLeadersNotAvailable,
+        (ErrorCode::ElectionNotNeeded, Election::Unclean | Election::Relieving) => {
+            ErrorCode::EligibleLeadersNotAvailable
+        }
         (judged, _) => judged,
     }
 }

@@ -11,7 +11,7 @@ use crate::record::ConfigResource;
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{
     CLEANER_THREADS_SETTING, CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING,
-    JOIN_TOKENS_SETTING, broker_setting,
+    JOIN_TOKENS_SETTING, NODE_DUTY_SETTING, broker_setting,
 };
 
 /// Numbers of threads change by half or to double at most, so that a slip of the finger starts no thousands.
@@ -38,6 +38,10 @@ pub(super) fn check_scope(resource: &ConfigResource, name: &str) -> Result<(), C
         }
         ConfigResource::Broker(_) if name == JOIN_TOKENS_SETTING => {
             let message = format!("{name} is one for all brokers; it cannot be set for one.");
+            Err(ControllerError::new(ErrorCode::InvalidConfig, message))
+        }
+        ConfigResource::BrokerDefault if name == NODE_DUTY_SETTING => {
+            let message = format!("{name} is set for one broker; it cannot be set for all.");
             Err(ControllerError::new(ErrorCode::InvalidConfig, message))
         }
         _ => Ok(()),

@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::partition_change::of_all_held_by;
 use super::remove_broker::refuse_removed;
 use super::{Command, ControllerError, Decision};
-use crate::image::MetadataImage;
+use crate::image::{Duty, MetadataImage};
 use crate::record::{
-    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, Endpoint, Listener, MetadataRecord,
+    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
+    Endpoint, Listener, MetadataRecord,
 };
 use crate::settings::BrokerSettings;
+use crate::settings::broker::NODE_DUTY_SETTING;
 
 /// A broker's process has started and wants to belong to the cluster. It is fenced at first.
 ///
@@ -70,12 +72,24 @@ impl Command for StartBroker {
         }
         let session = BrokerSessionRecord { id, incarnation, epoch, state, listeners };
         records.push(MetadataRecord::BrokerSession(session));
+        if image.duty(id) == Duty::Follow {
+            records.push(without_duty(id));
+        }
         if !goes_on {
             let was_clean = self.was_clean;
             records.extend(of_all_held_by(image, settings, id, |it| it.restart(id, was_clean)));
         }
         Ok(Decision { records, reply: epoch })
     }
+}
+
+/// A node was to lead nothing until its next start, which this is.
+fn without_duty(id: BrokerId) -> MetadataRecord {
+    MetadataRecord::Config(ConfigRecord {
+        resource: ConfigResource::Broker(id),
+        name: NODE_DUTY_SETTING.to_owned(),
+        value: None,
+    })
 }
 
 /// Refuses a second process under the number of one that serves. A process holds the locks of its

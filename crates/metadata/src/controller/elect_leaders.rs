@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::partition_change::PartitionChange;
 use super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision};
-use crate::image::{MetadataImage, PartitionImage};
+use crate::image::{Duty, MetadataImage, PartitionImage};
 use crate::record::{MetadataRecord, PartitionRecord};
 use crate::settings::BrokerSettings;
 
@@ -18,6 +18,8 @@ pub enum Election {
     /// Where nobody leads: one that is in sync or eligible, or else any that lives. With the latter, records that were
     /// acknowledged may be lost. So it is done only when somebody asks for it.
     Unclean,
+    /// Another one that is in sync, where the leader is not there to lead ([`Duty`](crate::image::Duty)).
+    Relieving,
 }
 
 /// Elects leaders of some partitions.
@@ -57,6 +59,19 @@ impl Command for ElectLeaders {
 }
 
 impl ElectLeaders {
+    /// The elections by which brokers lead no more that are not there to lead, no more than one command has.
+    pub fn of_relieved(image: &MetadataImage) -> ElectLeaders {
+        let mut partitions = Vec::new();
+        if image.brokers().any(|broker| image.duty(broker.id) != Duty::All) {
+            let topics = image.topics();
+            let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
+            let due = all.filter(|(_, (_, known))| could_be_relieved(image, known));
+            let due = due.map(|(topic, (number, _))| (topic, number));
+            partitions.extend(due.take(COMMAND_RECORDS_MAX));
+        }
+        ElectLeaders { election: Election::Relieving, partitions }
+    }
+
     /// The elections by which preferred leaders lead again that are ready and do not, no more than one command has.
     pub fn of_ready_preferred(image: &MetadataImage) -> ElectLeaders {
         let topics = image.topics();
@@ -74,7 +89,13 @@ impl ElectLeaders {
 /// The first of the replicas, if it could lead.
 fn preferred_if_ready(image: &MetadataImage, known: &PartitionImage) -> Option<BrokerId> {
     let preferred = known.replicas.first().copied();
-    preferred.filter(|id| known.isr.contains(id) && image.is_active(*id))
+    preferred.filter(|id| known.isr.contains(id) && image.should_lead(*id))
+}
+
+/// Whether somebody leads who is not there to lead, and another could.
+fn could_be_relieved(image: &MetadataImage, known: &PartitionImage) -> bool {
+    let is_to_go = |id: BrokerId| !image.should_lead(id);
+    known.leader.is_some_and(is_to_go) && known.isr.iter().any(|id| image.should_lead(*id))
 }
 
 fn elect(
@@ -104,6 +125,8 @@ fn elect(
             preferred_if_ready(image, known)
         }
         Election::Unclean if known.leader.is_some() => return Err(not_needed()),
+        Election::Relieving if !could_be_relieved(image, known) => return Err(not_needed()),
+        Election::Relieving => change.relief(&[]),
         Election::Unclean => {
             let any = || known.replicas.iter().copied().find(|id| image.is_active(*id));
             change.candidate(&[]).or_else(any)
@@ -111,7 +134,7 @@ fn elect(
     };
     let none = match election {
         Election::Preferred => ErrorCode::PreferredLeaderNotAvailable,
-        Election::Unclean => ErrorCode::EligibleLeadersNotAvailable,
+        Election::Unclean | Election::Relieving => ErrorCode::EligibleLeadersNotAvailable,
     };
     let record = leader.and_then(|leader| change.led_by(leader).record());
     record.ok_or_else(|| refused(none, "no replica can lead it now"))

@@ -133,13 +133,23 @@ impl<'a> PartitionChange<'a> {
     }
 
     /// The first replica that has all that was committed, lives, and is none of `but`: one in sync, or else one that is
-    /// eligible.
+    /// eligible. One that is not there to lead is taken where nobody else can.
     pub(super) fn candidate(&self, but: &[BrokerId]) -> Option<BrokerId> {
         let could = |id: &BrokerId| !but.contains(id) && self.image.is_active(*id);
-        let first = |of: &[BrokerId]| {
-            self.record.replicas.iter().copied().find(|id| of.contains(id) && could(id))
+        let first = |of: &[BrokerId], may: &dyn Fn(&BrokerId) -> bool| {
+            self.record.replicas.iter().copied().find(|id| of.contains(id) && may(id))
         };
-        first(&self.record.isr).or_else(|| first(&self.record.eligible))
+        self.relief(but)
+            .or_else(|| first(&self.record.isr, &could))
+            .or_else(|| first(&self.record.eligible, &could))
+    }
+
+    /// The first replica in sync that is there to lead, and is none of `but`.
+    pub(super) fn relief(&self, but: &[BrokerId]) -> Option<BrokerId> {
+        let could = |id: &BrokerId| {
+            self.record.isr.contains(id) && !but.contains(id) && self.image.should_lead(*id)
+        };
+        self.record.replicas.iter().copied().find(could)
     }
 
     fn has_all(&self, broker: BrokerId) -> bool {

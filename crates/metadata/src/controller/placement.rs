@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, PartitionId, TopicId};
 
 use super::ControllerError;
-use crate::image::MetadataImage;
+use crate::image::{Duty, MetadataImage};
 use crate::record::PartitionRecord;
 
 /// Replicas for some partitions of a topic, on brokers that serve.
@@ -32,10 +32,11 @@ pub(super) fn place_replicas(
     Ok(partitions.map(replicas_of).collect())
 }
 
-/// The brokers that serve, with their racks, one of each rack in turn.
+/// The brokers that serve and are to stay, with their racks, one of each rack in turn.
 fn ring(image: &MetadataImage) -> Vec<(BrokerId, Option<&str>)> {
     let mut racks: BTreeMap<Option<&str>, Vec<BrokerId>> = BTreeMap::new();
-    for broker in image.brokers().filter(|broker| image.is_active(broker.id)) {
+    let is_meant = |id| image.is_active(id) && image.duty(id) != Duty::Leave;
+    for broker in image.brokers().filter(|broker| is_meant(broker.id)) {
         racks.entry(broker.rack.as_deref()).or_default().push(broker.id);
     }
     let longest = racks.values().map(Vec::len).max().unwrap_or(0);
@@ -63,7 +64,7 @@ fn spread_over_racks(order: &[(BrokerId, Option<&str>)], count: usize) -> Vec<Br
 fn too_few_brokers(replication_factor: usize, brokers: usize) -> ControllerError {
     let message = format!(
         "Replication factor {replication_factor} is larger than the number of brokers, {brokers}, that \
-         serve."
+         serve and are to stay."
     );
     ControllerError::new(ErrorCode::InvalidReplicationFactor, message)
 }
@@ -121,11 +122,12 @@ impl<'a> NewPartitions<'a> {
     ) -> PartitionRecord {
         let serving = replicas.iter().copied().filter(|id| self.image.is_active(*id));
         let serving: Vec<BrokerId> = serving.collect();
+        let leader = serving.iter().find(|id| self.image.should_lead(**id));
         PartitionRecord {
             topic_id,
             partition,
             directories: replicas.iter().map(|broker| self.place(*broker)).collect(),
-            leader: serving.first().copied(),
+            leader: leader.or(serving.first()).copied(),
             isr: if serving.is_empty() { replicas.clone() } else { serving },
             eligible: Vec::new(),
             reassignment: None,

@@ -7,10 +7,10 @@ use super::features::with_features;
 use super::node_keys::join_tokens;
 use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
-use crate::image::MetadataImage;
+use crate::image::{Duty, MetadataImage};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, RemoveBrokerRecord};
 use crate::settings::BrokerSettings;
-use crate::settings::broker::JOIN_TOKENS_SETTING;
+use crate::settings::broker::{JOIN_TOKENS_SETTING, NODE_DUTY_SETTING};
 
 /// Removes a broker, whether it lives or not (Kafka's UnregisterBroker).
 ///
@@ -51,6 +51,14 @@ impl Command for RemoveBroker {
         let epoch = image.broker_session(id).map(|session| session.epoch);
         let record = RemoveBrokerRecord { id, directory, epoch };
         records.push(MetadataRecord::RemoveBroker(record));
+        // Another node may get the number.
+        if image.duty(id) != Duty::All {
+            records.push(MetadataRecord::Config(ConfigRecord {
+                resource: ConfigResource::Broker(id),
+                name: NODE_DUTY_SETTING.to_owned(),
+                value: None,
+            }));
+        }
         // They may name the removed node as the one to ask, which has the authority's key and would be believed.
         if !join_tokens(image).is_empty() {
             records.push(MetadataRecord::Config(ConfigRecord {

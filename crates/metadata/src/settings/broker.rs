@@ -103,6 +103,9 @@ pub const JOIN_TOKEN_SETTING: &str = "logway.join.token";
 /// Which authority join tokens name.
 pub const NODE_AUTHORITY_SETTING: &str = "logway.node.authority";
 
+/// What a node is there for, by its number.
+pub const NODE_DUTY_SETTING: &str = "logway.node.duty";
+
 /// What the cluster keeps of all tokens.
 pub const JOIN_TOKENS_SETTING: &str = "logway.join.tokens";
 
@@ -544,6 +547,15 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "The SHA-256 of the certificate of the authority by whose certificates nodes know each other. The first node of a \
          cluster with `logway.secure` writes it; it is there to be read.",
+    ),
+    Setting::dynamic(
+        NODE_DUTY_SETTING,
+        Kind::Word(&["all", "follow", "leave"]),
+        "all",
+        "",
+        "What a node is there for. With `follow` others lead, until the node starts again: `logway cluster drain` sets it. \
+         With `leave` it gets no new replicas either, also after a start: `logway cluster decommission` sets it. It is set \
+         for one broker, while it runs.",
     ),
     Setting::at_start(
         "logway.node.listen",

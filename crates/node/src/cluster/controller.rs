@@ -6,6 +6,7 @@ use std::time::Duration;
 use logway_metadata::controller::{BrokerLiveness, ElectLeaders};
 use logway_metadata::record::{BrokerEpoch, BrokerState};
 use logway_model::{BrokerId, LeaderEpoch};
+use logway_quorum::MetadataIndex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -101,6 +102,7 @@ enum Role {
 /// Looks after the brokers for as long as the node exists, while it is the active controller.
 pub(crate) async fn look_after_brokers(node: Weak<Node>) {
     let mut balanced_at = Instant::now();
+    let mut relieved_up_to = None;
     loop {
         let Some(strong) = node.upgrade() else { return };
         let Some(cluster) = &strong.cluster else { return };
@@ -115,6 +117,7 @@ pub(crate) async fn look_after_brokers(node: Weak<Node>) {
         if let Some(late_after) = late_after {
             probe_late_brokers(&strong, cluster, late_after);
             change_states(&strong, cluster).await;
+            relieve_leaders(&strong, &mut relieved_up_to).await;
             let interval = strong.settings.cluster.imbalance_check_interval;
             if interval.is_some_and(|interval| balanced_at.elapsed() >= interval) {
                 balanced_at = Instant::now();
@@ -165,6 +168,24 @@ async fn elect_preferred_leaders(node: &Arc<Node>) {
     match node.quorum.submit(command).await {
         Ok(_) => tracing::info!(count, "preferred leaders lead again"),
         Err(error) => tracing::warn!(%error, "preferred leaders cannot lead again yet"),
+    }
+}
+
+/// Has others lead what brokers lead that are not there to lead. Looks once at each state of the metadata.
+async fn relieve_leaders(node: &Arc<Node>, looked_up_to: &mut Option<MetadataIndex>) {
+    let newest = node.quorum.indexed_image();
+    if *looked_up_to == Some(newest.index) {
+        return;
+    }
+    let command = ElectLeaders::of_relieved(&newest.image);
+    let count = command.partitions.len();
+    if count == 0 {
+        *looked_up_to = Some(newest.index);
+        return;
+    }
+    match node.quorum.submit(command).await {
+        Ok(_) => tracing::info!(count, "others lead what nodes led that are to lead nothing"),
+        Err(error) => tracing::warn!(%error, "nodes that are to lead nothing still do"),
     }
 }
 

@@ -346,6 +346,13 @@ impl FetchSession {
             return false;
         }
         let (broker, broker_epoch) = (self.follower, self.id.0);
+        // A follower that was just added may know it before its leader does. How far it is would not count, and it says so
+        // once: where nothing is written, it would never be in sync.
+        if !replica.is_followed_by(broker) {
+            let part = slot.part(told.slot, &replica);
+            self.say(slot, LedPartition { error: ErrorCode::UnknownLeaderEpoch, ..part });
+            return false;
+        }
         let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
         let could_join = replica.on_fetch(epoch, fetch);
         slot.catch_up = (!replica.has_in_sync(broker))

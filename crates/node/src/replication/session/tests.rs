@@ -270,3 +270,25 @@ async fn who_is_not_in_sync_waits_for_a_bound_and_nobody_else_does() {
     // It had all that was there when it began, and there is more.
     assert_eq!(*rounds.lock().expect("is whole"), [0, 1, 1]);
 }
+
+#[tokio::test]
+async fn a_follower_that_the_leader_does_not_know_yet_is_told_to_come_again() {
+    let (_dir, replica) = partition(&SimFs::new(1), durable());
+    let lead = |replicas: &[BrokerId], partition_epoch| {
+        let (replicas, isr) = (replicas.to_vec(), vec![OWN]);
+        let membership = Membership { replicas, isr, has_eligible: false, partition_epoch };
+        replica.lead(Lead { own: OWN, epoch: EPOCH, membership: &membership, in_sync_min: 1 });
+    };
+    lead(&[OWN], 1);
+    let leading = Leading { _dir, replica: Arc::clone(&replica), sessions: Default::default() };
+    let session = leading.take(&begins(1, 0)).expect("begins");
+    let parts = due(&session).await;
+    assert_eq!((parts.len(), parts[0].error), (1, ErrorCode::UnknownLeaderEpoch));
+    assert!(!replica.has_in_sync(FOLLOWER));
+    lead(&[OWN, FOLLOWER], 2);
+    let next = FetchFromLeader { told: vec![told(0, 0)], ..request(1, 1) };
+    let find = |_: FollowedPartition| Ok(Arc::clone(&replica));
+    let led = Led { find: &find, counts_diverging: false };
+    let taken = leading.sessions.take(&led, &next).expect("is the next one");
+    assert!(taken.could_join, "it has all that there is");
+}

@@ -1,11 +1,18 @@
 //! `logway cluster`: the cluster as a whole.
 
+mod decommission;
+mod drain;
 mod health;
 mod info;
+mod move_partition;
+mod moves;
+mod plan;
+mod rebalance;
 mod remove;
 mod safe_to_stop;
 mod state;
 mod status;
+mod survey;
 mod token;
 
 use clap::Subcommand;
@@ -23,6 +30,12 @@ pub(super) enum ClusterCommand {
     /// Create, list and revoke join tokens, by which nodes are admitted to a secure cluster
     #[command(subcommand)]
     Token(token::TokenCommand),
+    Rebalance(rebalance::RebalanceArgs),
+    Move(move_partition::MoveArgs),
+    Moves(moves::MovesArgs),
+    Drain(drain::DrainArgs),
+    Undrain(drain::UndrainArgs),
+    Decommission(decommission::DecommissionArgs),
     Remove(remove::RemoveArgs),
 }
 
@@ -35,6 +48,12 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<Vec<token::Row>>("cluster token list"),
         Shape::document::<token::Row>("cluster token create"),
         Shape::document::<token::Revoked>("cluster token revoke"),
+        Shape::document::<rebalance::Rebalance>("cluster rebalance"),
+        Shape::document::<move_partition::Begun>("cluster move"),
+        Shape::document::<Vec<moves::Row>>("cluster moves"),
+        Shape::document::<drain::Drained>("cluster drain"),
+        Shape::document::<drain::Drained>("cluster undrain"),
+        Shape::document::<decommission::Decommission>("cluster decommission"),
         Shape::document::<remove::Removal>("cluster remove"),
     ]
 }
@@ -46,6 +65,12 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
         ClusterCommand::Token(command) => token::run(command, global).await,
+        ClusterCommand::Rebalance(args) => rebalance::run(args, global).await,
+        ClusterCommand::Move(args) => move_partition::run(args, global).await,
+        ClusterCommand::Moves(args) => moves::run(args, global).await,
+        ClusterCommand::Drain(args) => drain::drain(args, global).await,
+        ClusterCommand::Undrain(args) => drain::undrain(args, global).await,
+        ClusterCommand::Decommission(args) => decommission::run(args, global).await,
         ClusterCommand::Remove(args) => remove::run(args, global).await,
     }
 }

@@ -1,0 +1,224 @@
+//! Which partitions are where, how large they are, and which are on their way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove};
+use logway_metadata::settings::broker::CATCH_UP_RATE_SETTING;
+use logway_model::{BrokerId, TopicPartition};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::plan::{Holder, Placed, Step};
+use super::state::ClusterState;
+use crate::cli::error::CliError;
+use crate::cli::output::Table;
+use crate::cli::quantity;
+
+/// How fast a leader copies where its broker does not tell: the default of the setting.
+const RATE_DEFAULT: u64 = 64 << 20;
+
+/// One request has so many partitions at most.
+const MOVES_MAX: usize = 2_000;
+
+/// Progress is looked at and told so often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// So many moves are named in the text.
+const SHOWN_MAX: usize = 20;
+
+/// What plans are made of.
+pub(super) struct Survey {
+    pub(super) state: ClusterState,
+    pub(super) ongoing: Vec<OngoingMove>,
+    /// By partition and broker.
+    sizes: BTreeMap<TopicPartition, BTreeMap<BrokerId, u64>>,
+}
+
+impl Survey {
+    pub(super) async fn of(client: &Client) -> Result<Survey, CliError> {
+        let state = ClusterState::of(client).await?;
+        let ongoing = client.list_reassignments().await?;
+        let all: BTreeSet<TopicPartition> = state.partitions().map(|(name, _)| name).collect();
+        let sizes = sizes(client, &state, &all).await?;
+        Ok(Survey { state, ongoing, sizes })
+    }
+
+    /// The nodes that can take replicas.
+    pub(super) fn holders(&self) -> Vec<Holder> {
+        let brokers = self.state.cluster.brokers.iter();
+        let serving = brokers.filter(|broker| self.state.serves(broker.id));
+        serving.map(|broker| Holder { id: broker.id, rack: broker.rack.clone() }).collect()
+    }
+
+    /// The partitions, those that are on their way as they are going to be.
+    pub(super) fn placed(&self) -> Vec<Placed> {
+        let removing: BTreeMap<&TopicPartition, &Vec<BrokerId>> =
+            self.ongoing.iter().map(|it| (&it.partition, &it.removing)).collect();
+        let placed = self.state.partitions().map(|(partition, known)| {
+            let goes = |id: &BrokerId| {
+                removing.get(&partition).is_some_and(|removing| removing.contains(id))
+            };
+            let replicas = known.replicas.iter().copied().filter(|id| !goes(id)).collect();
+            let bytes = self.bytes(&partition);
+            Placed { partition, replicas, bytes }
+        });
+        placed.collect()
+    }
+
+    /// What a replica takes that has everything.
+    fn bytes(&self, partition: &TopicPartition) -> u64 {
+        let sizes = self.sizes.get(partition);
+        sizes.and_then(|sizes| sizes.values().max()).copied().unwrap_or(0)
+    }
+
+    /// How long the slowest leader copies what is its to copy, at the rate that it is bound to.
+    pub(super) fn seconds(&self, steps: &[Step], rate: u64) -> u64 {
+        let leaders: BTreeMap<TopicPartition, Option<BrokerId>> =
+            self.state.partitions().map(|(name, known)| (name, known.leader)).collect();
+        let mut bytes: BTreeMap<Option<BrokerId>, u64> = BTreeMap::new();
+        for step in steps {
+            let leader = leaders.get(&step.partition).copied().flatten();
+            *bytes.entry(leader).or_default() += step.bytes;
+        }
+        bytes.into_values().max().unwrap_or(0).div_ceil(rate.max(1))
+    }
+
+    /// What is still to be copied.
+    pub(super) fn bytes_left(&self, of: &OngoingMove) -> u64 {
+        let (whole, sizes) = (self.bytes(&of.partition), self.sizes.get(&of.partition));
+        let has = |id: &BrokerId| sizes.and_then(|sizes| sizes.get(id)).copied().unwrap_or(0);
+        of.adding.iter().map(|id| whole.saturating_sub(has(id))).sum()
+    }
+
+    /// Why a move does not come to its end, if that can be seen.
+    pub(super) fn stuck_because(&self, of: &OngoingMove) -> Option<String> {
+        let known = self.state.metadata.partition(&of.partition);
+        if known.is_some_and(|known| known.leader.is_none()) {
+            return Some("the partition has no leader that could copy".to_owned());
+        }
+        let down = of.adding.iter().find(|id| !self.state.serves(**id))?;
+        Some(format!("node {down}, which is to get a replica, does not serve"))
+    }
+}
+
+async fn sizes(
+    client: &Client,
+    state: &ClusterState,
+    partitions: &BTreeSet<TopicPartition>,
+) -> Result<BTreeMap<TopicPartition, BTreeMap<BrokerId, u64>>, CliError> {
+    let mut sizes: BTreeMap<TopicPartition, BTreeMap<BrokerId, u64>> = BTreeMap::new();
+    let brokers = state.cluster.brokers.iter().map(|broker| broker.id);
+    for broker in brokers.filter(|id| state.serves(*id)) {
+        let dirs = match client.describe_log_dirs(broker, partitions).await {
+            Ok(dirs) => dirs,
+            // It has just gone. What others have is as large.
+            Err(ClientError::Connection { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for (partition, bytes) in dirs.into_iter().flatten().flat_map(|dir| dir.partitions) {
+            sizes.entry(partition).or_default().insert(broker, bytes);
+        }
+    }
+    Ok(sizes)
+}
+
+/// How fast a leader copies, as one of the brokers says.
+pub(super) async fn catch_up_rate(client: &Client, survey: &Survey) -> u64 {
+    let Some(broker) = survey.holders().first().map(|holder| holder.id) else {
+        return RATE_DEFAULT;
+    };
+    let resource = ConfigResource { kind: ConfigKind::Broker, name: broker.to_string() };
+    let Ok(entries) = client.explain_configs(&resource, &[CATCH_UP_RATE_SETTING]).await else {
+        // Other brokers do not know it.
+        return RATE_DEFAULT;
+    };
+    let value = entries.into_iter().find_map(|entry| entry.value);
+    value.and_then(|value| value.parse().ok()).unwrap_or(RATE_DEFAULT)
+}
+
+/// Has all of it moved. Fails with the first that is refused; the others go on.
+pub(super) async fn begin(client: &Client, steps: &[Step]) -> Result<(), CliError> {
+    for some in steps.chunks(MOVES_MAX) {
+        let wanted = some.iter().map(|step| (step.partition.clone(), Some(step.to.clone())));
+        let outcomes = client.reassign(&wanted.collect()).await?;
+        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)?;
+    }
+    Ok(())
+}
+
+/// Waits until nothing of what `is_meant` is on its way, and tells of it on stderr. It can be interrupted: the cluster goes
+/// on.
+pub(super) async fn wait(
+    client: &Client,
+    is_meant: impl Fn(&OngoingMove) -> bool,
+) -> Result<(), CliError> {
+    let mut told = String::new();
+    loop {
+        // Nodes may come and go meanwhile, also the one that is asked.
+        let survey = match Survey::of(client).await {
+            Ok(survey) => survey,
+            Err(error) => {
+                tell(&mut told, format!("the cluster cannot be asked now: {error}"));
+                sleep(LOOK_INTERVAL).await;
+                continue;
+            }
+        };
+        let left: Vec<&OngoingMove> = survey.ongoing.iter().filter(|it| is_meant(it)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let bytes: u64 = left.iter().map(|it| survey.bytes_left(it)).sum();
+        let (count, bytes) = (left.len(), quantity::bytes(bytes));
+        let stuck = left.iter().find_map(|it| Some((&it.partition, survey.stuck_because(it)?)));
+        let stuck = stuck.map(|(name, why)| format!("; {name} waits: {why}")).unwrap_or_default();
+        tell(&mut told, format!("{count} partitions on their way, {bytes} to copy{stuck}"));
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn tell(told: &mut String, text: String) {
+    if *told != text {
+        eprintln!("{text}");
+        *told = text;
+    }
+}
+
+/// A partition that is moved, or would be.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Move {
+    topic: String,
+    partition: i32,
+    /// Numbers of the nodes that have it, the preferred leader first
+    from: Vec<i32>,
+    to: Vec<i32>,
+    /// To be copied, at its present size
+    bytes: u64,
+}
+
+impl Move {
+    pub(super) fn of(step: &Step) -> Move {
+        let numbers = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
+        Move {
+            topic: step.partition.topic.to_string(),
+            partition: step.partition.partition.0,
+            from: numbers(&step.from),
+            to: numbers(&step.to),
+            bytes: step.bytes,
+        }
+    }
+}
+
+/// The moves as text, not all of very many.
+pub(super) fn text(moves: &[Move]) -> String {
+    let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+    let mut table = Table::new(&["PARTITION", "FROM", "TO", "BYTES"]);
+    for it in moves.iter().take(SHOWN_MAX) {
+        let name = format!("{}-{}", it.topic, it.partition);
+        table.row([name, list(&it.from), list(&it.to), quantity::bytes(it.bytes)]);
+    }
+    let more = moves.len().saturating_sub(SHOWN_MAX);
+    let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
+    format!("{}{more}", table.render())
+}

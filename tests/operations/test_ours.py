@@ -1,0 +1,171 @@
+"""Nodes join and leave, are drained and filled, under a verifying load, while nodes are killed."""
+
+import os
+import random
+import time
+import unittest
+
+from confluent_kafka.admin import NewTopic
+
+from harness.cluster import Cluster
+from harness.load import DEADLINE_S, create_topics
+from harness.seed import SEED
+from harness.waiting import wait_until
+from ours import ended, logway, spawn, status, wait_until_all_vote
+from test_tools import has_log, partitions_of, replicas_of
+from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
+
+ROUNDS = int(os.environ.get("ROUNDS", "1"))
+
+
+def assert_no_log(node):
+    """A node that has nothing of the topic: not in its directory either."""
+    is_gone = lambda: not any(has_log(node, TOPIC, number) for number in range(PARTITIONS))
+    wait_until(is_gone, f"a node has no logs of {TOPIC}", deadline_s=DEADLINE_S)
+
+
+class Ours(unittest.TestCase):
+    def test_a_node_is_decommissioned_while_others_are_killed(self):
+        chance = random.Random(SEED)
+        print(f"SEED={SEED}")
+        for round in range(ROUNDS):
+            with written_cluster(f"ours-decommission-{round}", count=4) as (cluster, writer):
+                wait_until_all_vote(cluster)
+                writer.wait_for_more_acks(chance.randrange(2_000, 20_000))
+                leaving = 4
+                others = ",".join(cluster.node(number).bootstrap for number in (1, 2, 3))
+                planned = logway(others, "cluster", "decommission", str(leaving))
+                self.assertEqual((planned["removed"], planned["cancelled"]), (False, False))
+                self.assertTrue(all(leaving not in move["to"] for move in planned["moves"]), planned)
+                # The bound makes it last, so that it is hit in the middle.
+                logway(others, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=400000")
+                arguments = ("cluster", "decommission", str(leaving), "--yes")
+                process = spawn(others, *arguments)
+                controller = status(others)["controller"]
+                bystander = next(number for number in (1, 2, 3) if number != controller)
+                for number in [number for number in (controller, bystander) if number != leaving]:
+                    time.sleep(chance.random())
+                    cluster.node(number).kill()
+                    writer.wait_for_more_acks(500)
+                    cluster.node(number).start()
+                    alive = [node for node in cluster.nodes if node.is_running()]
+                    wait_until(lambda: status(others)["has_controller"], "there is a controller", deadline_s=DEADLINE_S)
+                    self.assertGreaterEqual(len(alive), 3)
+                # Whoever has asked for it goes; the cluster goes on, and so does who asks again.
+                process.kill()
+                process.wait()
+                logway(others, "config", "delete", "broker", "default", "logway.replica.catch.up.max.bytes.per.second")
+                self.assertTrue(logway(others, *arguments)["removed"])
+                for replicas in replicas_of(others).values():
+                    self.assertTrue(leaving not in replicas and len(replicas) == 3, replicas)
+                assert_no_log(cluster.node(leaving))
+                cluster.nodes.pop().kill()
+                wait_until_in_sync(cluster)
+                writer.wait_for_more_acks(500)
+
+    def test_a_new_node_gets_its_share_and_is_killed_meanwhile(self):
+        chance = random.Random(SEED + 1)
+        with written_cluster("ours-rebalance", count=4, replicas=2, config={}) as (cluster, writer):
+            wait_until_all_vote(cluster)
+            writer.wait_for_more_acks(5_000)
+            # As it was before node 4 had joined.
+            for number, replicas in replicas_of(cluster.bootstrap).items():
+                if 4 in replicas or len(set(replicas)) < 2:
+                    to = [1 + number % 3, 1 + (number + 1) % 3]
+                    logway(cluster.bootstrap, "cluster", "move", TOPIC, str(number), "--to", ",".join(map(str, to)), "--wait")
+            assert_no_log(cluster.node(4))
+            planned = logway(cluster.bootstrap, "cluster", "rebalance")
+            self.assertFalse(planned["begun"])
+            self.assertEqual(sum(node["replicas"] for node in planned["nodes"]), 2 * PARTITIONS)
+            arguments = ("cluster", "rebalance", "--yes", "--wait")
+            process = spawn(cluster.bootstrap, *arguments)
+            time.sleep(chance.random() / 2)
+            cluster.node(4).kill()
+            cluster.node(4).start()
+            ended(arguments, process)
+            counts = [sum(id in replicas for replicas in replicas_of(cluster.bootstrap).values()) for id in (1, 2, 3, 4)]
+            self.assertEqual(counts, [3, 3, 3, 3])
+            wait_until_in_sync(cluster, count=2)
+            self.assertEqual(logway(cluster.bootstrap, "cluster", "moves"), [])
+            again = logway(cluster.bootstrap, "cluster", "rebalance")
+            self.assertEqual(again["moves"], [])
+            writer.wait_for_more_acks(500)
+
+    def test_a_drained_node_leads_nothing_until_it_is_undrained_or_starts_again(self):
+        with written_cluster("ours-drain") as (cluster, writer):
+            wait_until_all_vote(cluster)
+            writer.wait_for_more_acks(1_000)
+            leads = lambda: sum(it.leader == 2 for it in partitions_of(cluster.bootstrap).values())
+            self.assertGreater(leads(), 0)
+            drained = logway(cluster.bootstrap, "cluster", "drain", "2")
+            self.assertEqual((drained["drained"], drained["leads"]), (True, []))
+            self.assertEqual(leads(), 0)
+            in_sync = [it.isrs for it in partitions_of(cluster.bootstrap).values()]
+            self.assertTrue(all(2 in isrs for isrs in in_sync), in_sync)
+            undrained = logway(cluster.bootstrap, "cluster", "undrain", "2")
+            self.assertFalse(undrained["drained"])
+            wait_until(lambda: leads() > 0, "node 2 leads again", deadline_s=DEADLINE_S)
+            logway(cluster.bootstrap, "cluster", "drain", "2")
+            cluster.node(2).kill()
+            cluster.node(2).start()
+            wait_until_in_sync(cluster)
+            logway(cluster.bootstrap, "cluster", "rebalance", "--yes")
+            logway(cluster.bootstrap, "cluster", "undrain", "2")
+            wait_until(lambda: leads() > 0, "node 2 leads again", deadline_s=DEADLINE_S)
+
+    def test_topics_of_one_replica_get_three_also_those_of_groups(self):
+        with Cluster("ours-factor", count=3) as cluster:
+            create_topics(cluster.bootstrap, NewTopic("single", 2, 1))
+            create_topics(cluster.bootstrap, NewTopic("other", 1, 1))
+            arguments = ("--topic", "single", "--replication-factor", "3")
+            logway(cluster.bootstrap, "cluster", "rebalance", *arguments, "--yes", "--wait")
+            wait_until_in_sync(cluster, "single", 3)
+            self.assertEqual(len(replicas_of(cluster.bootstrap, "other")[0]), 1)
+            logway(cluster.bootstrap, "cluster", "rebalance", *arguments[:3], "2", "--yes", "--wait")
+            wait_until_in_sync(cluster, "single", 2)
+
+    def test_a_dead_replica_that_stays_holds_no_move_up(self):
+        with written_cluster("ours-dead", partitions=2, count=4) as (cluster, writer):
+            wait_until_all_vote(cluster)
+            for number in range(2):
+                logway(cluster.bootstrap, "cluster", "move", TOPIC, str(number), "--to", "1,2,3", "--wait")
+            writer.wait_for_more_acks(1_000)
+            cluster.node(3).kill()
+            alive = ",".join(cluster.node(number).bootstrap for number in (1, 2, 4))
+            logway(alive, "cluster", "move", TOPIC, "0", "--to", "1,4,3", "--wait")
+            logway(alive, "cluster", "move", TOPIC, "1", "--to", "4,2,3", "--wait")
+            writer.wait_for_more_acks(500)
+            cluster.node(3).start()
+            wait_until_in_sync(cluster)
+            self.assertEqual(replicas_of(alive), {0: [1, 4, 3], 1: [4, 2, 3]})
+
+    def test_what_was_moved_away_while_a_node_was_down_is_deleted_when_it_is_back(self):
+        with written_cluster("ours-away", partitions=1, count=4) as (cluster, writer):
+            wait_until_all_vote(cluster)
+            logway(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,4", "--wait")
+            writer.wait_for_more_acks(1_000)
+            cluster.node(4).kill()
+            alive = ",".join(cluster.node(number).bootstrap for number in (1, 2, 3))
+            logway(alive, "cluster", "move", TOPIC, "0", "--to", "1,2,3", "--wait")
+            self.assertTrue(has_log(cluster.node(4), TOPIC, 0))
+            cluster.node(4).start()
+            assert_no_log(cluster.node(4))
+            wait_until_in_sync(cluster)
+
+    def test_a_cancelled_decommission_leaves_everything_where_it_was(self):
+        with written_cluster("ours-cancel", count=4) as (cluster, writer):
+            wait_until_all_vote(cluster)
+            writer.wait_for_more_acks(5_000)
+            before = replicas_of(cluster.bootstrap)
+            logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")
+            process = spawn(cluster.bootstrap, "cluster", "decommission", "1", "--yes")
+            wait_until(lambda: logway(cluster.bootstrap, "cluster", "moves"), "it has begun", deadline_s=DEADLINE_S)
+            process.kill()
+            process.wait()
+            self.assertTrue(logway(cluster.bootstrap, "cluster", "decommission", "1", "--cancel")["cancelled"])
+            self.assertEqual(logway(cluster.bootstrap, "cluster", "moves"), [])
+            after = replicas_of(cluster.bootstrap)
+            # What had arrived meanwhile stays there.
+            self.assertTrue(all(len(replicas) == 3 for replicas in after.values()))
+            self.assertTrue(any(after[number] == before[number] and 1 in before[number] for number in before))
+            create_topics(cluster.bootstrap, NewTopic("new", 4, 4))

@@ -1,0 +1,57 @@
+"""Kafka's own tools for operators, unchanged."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness.apache_kafka import SMALL_JVM, java, need_kafka
+
+TOOL_S = 120
+
+
+def tool(bootstrap: str, main: str, *arguments: str, fails: bool = False) -> str:
+    """What a tool prints."""
+    command = java(need_kafka(), main, ["--bootstrap-server", bootstrap, *arguments], *SMALL_JVM)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_S)
+    if (done.returncode != 0) != fails:
+        raise AssertionError(f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def reassign(bootstrap: str, *arguments: str, plan: dict | None = None, fails: bool = False) -> str:
+    """`kafka-reassign-partitions`, with a plan as its file."""
+    main = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    if plan is None:
+        return tool(bootstrap, main, *arguments, fails=fails)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "plan.json"
+        path.write_text(json.dumps(plan))
+        return tool(bootstrap, main, "--reassignment-json-file", str(path), *arguments, fails=fails)
+
+
+def plan_of(topic: str, replicas: dict[int, list[int]]) -> dict:
+    """A plan as the tool reads it."""
+    listed = [{"topic": topic, "partition": number, "replicas": ids} for number, ids in replicas.items()]
+    return {"version": 1, "partitions": listed}
+
+
+def generated(bootstrap: str, topics: list[str], brokers: list[int]) -> dict:
+    """The plan that the tool proposes for topics to be on some brokers."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "topics.json"
+        path.write_text(json.dumps({"version": 1, "topics": [{"topic": topic} for topic in topics]}))
+        listed = ",".join(map(str, brokers))
+        named = ("--generate", "--topics-to-move-json-file", str(path), "--broker-list", listed)
+        said = reassign(bootstrap, *named)
+    plans = [line for line in said.splitlines() if line.startswith("{")]
+    plan = json.loads(plans[-1])
+    for one in plan["partitions"]:
+        one.pop("log_dirs", None)
+    return plan
+
+
+def elect_leaders(bootstrap: str, kind: str, *arguments: str, fails: bool = False) -> str:
+    """`kafka-leader-election`."""
+    main = "org.apache.kafka.tools.LeaderElectionCommand"
+    return tool(bootstrap, main, "--election-type", kind, *arguments, fails=fails)
