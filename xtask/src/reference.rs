@@ -18,6 +18,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         ("cli.md", ask_the_program(root, ("logway", "reference"), &["cli"])?),
         ("json.md", ask_the_program(root, ("logway", "reference"), &["json"])?),
         ("metrics.md", ask_the_program(root, ("logway", "reference"), &["metrics"])?),
+        ("agents.md", ask_the_program(root, ("logway", "reference"), &["agents"])?),
         ("bench.md", ask_the_program(root, ("logway-bench", "bench-reference"), &[])?),
     ];
     for (name, page) in pages {

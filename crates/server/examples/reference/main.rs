@@ -1,6 +1,6 @@
 //! Prints a page of the reference that is made from the program itself:
 //!
-//! `cargo run --package logway --example reference -- cli|json|metrics`
+//! `cargo run --package logway --example reference -- cli|json|metrics|agents`
 //!
 //! `cargo xtask reference` writes the pages into docs/reference.
 
@@ -24,7 +24,8 @@ fn main() -> anyhow::Result<()> {
         Some("cli") => cli_page::render(TOP, logway_server::command()),
         Some("json") => json_page::render(),
         Some("metrics") => metrics_page::render()?,
-        _ => bail!("usage: reference cli|json|metrics"),
+        Some("agents") => logway_agent::render_reference(),
+        _ => bail!("usage: reference cli|json|metrics|agents"),
     };
     print!("{page}");
     Ok(())

@@ -4,6 +4,7 @@
 //! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
 
 mod acl;
+mod agent;
 mod byte_encoding;
 mod bytes_text;
 mod cluster;
@@ -104,6 +105,9 @@ enum Command {
     /// Look at the cluster as a whole, and take nodes out of it
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Run agents: events from where they arise to where they are wanted
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
     /// Look into a data directory without a broker, and repair it
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -132,6 +136,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Acl(command) => in_runtime(acl::run(command, &global)),
         Command::Token(command) => in_runtime(token::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
+        Command::Agent(command) => in_runtime(agent::run(command)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -1,0 +1,64 @@
+//! A channel in memory: fast, bounded, and gone with the process.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::event::Event;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Channel,
+    name: "memory",
+    aliases: &["org.apache.flume.channel.MemoryChannel"],
+    doc: "Events wait in memory. They are lost if the process is killed; an orderly end waits until sinks have \
+          taken them. Headers count as bytes too, so there is no need for a buffer for them.",
+    keys: &[
+        key(
+            "capacity",
+            Kind::Number(1, i64::MAX, "events"),
+            Fallback::Is("100"),
+            "How many events it holds.",
+        ),
+        key(
+            "byteCapacity",
+            Kind::Number(1024, i64::MAX, "bytes"),
+            Fallback::Is("134217728"),
+            "How many bytes of bodies and headers it holds. Flume takes 80% of Java's heap.",
+        ),
+        key(
+            "byteCapacityBufferPercentage",
+            Kind::Ignored("headers are counted as they are"),
+            Fallback::Nothing,
+            "Flume's guess at what headers take.",
+        ),
+    ],
+    shared: &[super::SHARED],
+};
+
+/// The events that wait, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct MemoryQueue(Mutex<VecDeque<Event>>);
+
+impl MemoryQueue {
+    fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, events: Vec<Event>) {
+        self.events().extend(events);
+    }
+
+    pub(super) fn take(&self, max: usize) -> Vec<Event> {
+        let mut events = self.events();
+        let count = max.min(events.len());
+        events.drain(..count).collect()
+    }
+
+    /// Back to where they were taken.
+    pub(super) fn put_back(&self, taken: Vec<Event>) {
+        let mut events = self.events();
+        for event in taken.into_iter().rev() {
+            events.push_front(event);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Lines of a file from a place on, read by a thread that may wait for the disk.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+
+use super::lines::without_return;
+
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A line, and where it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileLine {
+    pub(crate) offset: u64,
+    pub(crate) line: Bytes,
+    /// Whether it is only a part of a line that is longer than the bound.
+    pub(crate) is_part: bool,
+}
+
+/// Some lines, and the place behind them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileBatch {
+    pub(crate) lines: Vec<FileLine>,
+    pub(crate) end: u64,
+    /// The bytes of them, as they are in the file.
+    pub(crate) raw: Vec<u8>,
+}
+
+/// Reads at most so many lines from `offset` on. A last line without its end is left, unless `takes_rest`.
+pub(crate) fn read_lines(
+    file: &File,
+    offset: u64,
+    lines_max: usize,
+    line_bytes_max: usize,
+    takes_rest: bool,
+) -> io::Result<FileBatch> {
+    let mut batch = FileBatch { lines: Vec::new(), end: offset, raw: Vec::new() };
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut scanned = 0;
+    while batch.lines.len() < lines_max {
+        let found = memchr::memchr(b'\n', &buffer[scanned..]).map(|at| scanned + at);
+        let (line_bytes, taken_bytes) = match found {
+            Some(at) if at <= line_bytes_max => (at, at + 1),
+            _ if buffer.len() > line_bytes_max => (line_bytes_max, line_bytes_max),
+            _ => {
+                scanned = buffer.len();
+                let mut piece = vec![0; PIECE_BYTES];
+                let count = file.read_at(&mut piece, batch.end + buffer.len() as u64)?;
+                if count > 0 {
+                    buffer.extend_from_slice(&piece[..count]);
+                    continue;
+                }
+                if !takes_rest || buffer.is_empty() {
+                    break;
+                }
+                (buffer.len(), buffer.len())
+            }
+        };
+        let line = without_return(Bytes::copy_from_slice(&buffer[..line_bytes]));
+        let is_part = line_bytes == line_bytes_max && taken_bytes == line_bytes;
+        batch.lines.push(FileLine { offset: batch.end, line, is_part });
+        batch.raw.extend(buffer.drain(..taken_bytes));
+        batch.end += taken_bytes as u64;
+        scanned = 0;
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn whole_lines_are_read_and_the_rest_is_left() {
+        let mut file = tempfile::tempfile().expect("is made");
+        file.write_all(b"one\r\n\nfar too long\nrest").expect("is written");
+        let texts = |batch: &FileBatch| -> Vec<String> {
+            batch.lines.iter().map(|l| String::from_utf8_lossy(&l.line).into_owned()).collect()
+        };
+        let batch = read_lines(&file, 0, 2, 5, false).expect("is read");
+        assert_eq!((texts(&batch), batch.end), (vec!["one".to_owned(), String::new()], 6));
+        let batch = read_lines(&file, 6, 100, 5, false).expect("is read");
+        assert_eq!(texts(&batch), ["far t", "oo lo", "ng"]);
+        assert!(batch.lines[0].is_part && !batch.lines[2].is_part);
+        assert_eq!(batch.end, 19);
+        let batch = read_lines(&file, 19, 100, 5, false).expect("is read");
+        assert_eq!((batch.lines.len(), batch.end), (0, 19));
+        assert_eq!(texts(&read_lines(&file, 19, 100, 5, true).expect("is read")), ["rest"]);
+    }
+}

@@ -1,0 +1,25 @@
+//! Bytes in, events out, and back. Nothing here waits but for the socket that it is given, and nothing allocates
+//! on a length before its bytes have come.
+
+pub(crate) mod avro;
+pub(crate) mod avro_rpc;
+pub(crate) mod budget;
+pub(crate) mod file_lines;
+pub(crate) mod json;
+pub(crate) mod lines;
+pub(crate) mod serializer;
+pub(crate) mod syslog;
+pub(crate) mod thrift;
+pub(crate) mod time;
+pub(crate) mod wire;
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl Malformed {
+    pub(crate) fn new(what: impl Into<String>) -> Malformed {
+        Malformed(what.into())
+    }
+}

@@ -1,0 +1,145 @@
+//! One component of a configuration: its keys, taken out one by one until none is left that nobody knows.
+
+use std::collections::BTreeMap;
+
+use super::Property;
+use super::substitute::substitute;
+use crate::declaration::{Declaration, Fallback, Kind, Role, nearest};
+use crate::registry;
+use crate::settings::Settings;
+
+/// Where problems go.
+pub(super) type Say<'a> = &'a mut dyn FnMut(usize, String);
+
+/// The lines of one component, by their keys behind its name.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) by_key: BTreeMap<String, Property>,
+    /// The first line of them, whatever was taken out since.
+    begin: usize,
+}
+
+impl Lines {
+    pub(super) fn take(&mut self, key: &str) -> Option<Property> {
+        self.by_key.remove(key)
+    }
+
+    /// Takes all below a name, without the name.
+    pub(super) fn take_below(&mut self, name: &str) -> Lines {
+        let prefix = format!("{name}.");
+        let keys: Vec<String> =
+            self.by_key.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+        let mut below = Lines::default();
+        for key in keys {
+            let property = self.by_key.remove(&key).expect("it was there");
+            below.add(key[prefix.len()..].to_owned(), property);
+        }
+        below
+    }
+
+    pub(super) fn add(&mut self, key: String, property: Property) {
+        let line = property.line;
+        self.begin = if self.by_key.is_empty() { line } else { self.begin.min(line) };
+        self.by_key.insert(key, property);
+    }
+
+    /// The first line of them.
+    pub(super) fn line(&self) -> usize {
+        self.begin
+    }
+}
+
+/// The declaration that `type` names.
+pub(super) fn declaration(
+    role: Role,
+    component: &str,
+    kind: Option<&Property>,
+    line: usize,
+    say: Say<'_>,
+) -> Option<&'static Declaration> {
+    let Some(kind) = kind else {
+        say(line, format!("{component} has no type"));
+        return None;
+    };
+    let found = registry::find(role, &kind.value);
+    if found.is_none() {
+        let known = registry::all().filter(|known| known.role == role);
+        let names = known.flat_map(|known| known.aliases.iter().copied().chain([known.name]));
+        let near = nearest(&kind.value, names);
+        let near = match near {
+            Some(near) => format!("the nearest is '{near}'"),
+            None => {
+                let known = registry::all().filter(|known| known.role == role);
+                let names: Vec<&str> = known.map(|known| known.name).collect();
+                format!("there are {}", names.join(", "))
+            }
+        };
+        let word = role.word();
+        say(kind.line, format!("{component}: '{}' is no {word} that is known; {near}", kind.value));
+    }
+    found
+}
+
+/// Judges what is left of a component's lines. In our own form keys may be written with dashes, and in any
+/// case.
+pub(super) fn settings(
+    declaration: &'static Declaration,
+    component: String,
+    name: &str,
+    lines: Lines,
+    is_flume: bool,
+    say: Say<'_>,
+) -> Settings {
+    let begin = lines.begin;
+    let (mut values, mut lines_of) = (BTreeMap::new(), BTreeMap::new());
+    for (written, property) in lines.by_key {
+        let Some((key, kind)) = known(declaration, &written, is_flume) else {
+            let names = declaration.all_keys().map(|key| key.name);
+            let near = nearest(&written, names).map(|near| format!("; the nearest is '{near}'"));
+            let near = near.unwrap_or_default();
+            say(
+                property.line,
+                format!("{component} ({}) has no key '{written}'{near}", declaration.name),
+            );
+            continue;
+        };
+        let value = match substitute(&property.value, |name| std::env::var(name).ok()) {
+            Ok(value) => value,
+            Err(problem) => {
+                say(property.line, format!("{component}: {written} {problem}"));
+                continue;
+            }
+        };
+        match kind.check(&value) {
+            Ok(()) => {
+                lines_of.insert(key.clone(), property.line);
+                values.insert(key, value);
+            }
+            Err(problem) => say(property.line, format!("{component}: {written} {problem}")),
+        }
+    }
+    for key in declaration.all_keys() {
+        if matches!(key.fallback, Fallback::Required) && !values.contains_key(key.name) {
+            say(begin, format!("{component} ({}) needs '{}'", declaration.name, key.name));
+        }
+    }
+    Settings { component, name: name.to_owned(), declaration, values, lines: lines_of }
+}
+
+/// The key that is meant, as it is declared.
+fn known(
+    declaration: &'static Declaration,
+    written: &str,
+    is_flume: bool,
+) -> Option<(String, Kind)> {
+    if let Some(key) = declaration.key(written) {
+        return Some((written.to_owned(), key.kind));
+    }
+    if is_flume {
+        return None;
+    }
+    let normal = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+    let wanted = normal(written);
+    let key = declaration.all_keys().find(|key| normal(key.name) == wanted)?;
+    Some((key.name.to_owned(), key.kind))
+}

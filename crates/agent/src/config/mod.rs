@@ -1,0 +1,160 @@
+//! What an agent is to be: read from a file, judged against the declarations, every problem named with its line.
+
+mod assemble;
+mod component;
+mod properties;
+mod substitute;
+mod toml_file;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::error::AgentError;
+pub use crate::error::Problem;
+use crate::settings::Settings;
+
+/// Where a configuration is, and how it is written.
+#[derive(Debug, Clone)]
+pub enum ConfigFile {
+    /// In our own form.
+    Toml(PathBuf),
+    /// In Flume's, of this agent.
+    Flume {
+        /// The file.
+        path: PathBuf,
+        /// The agent: the first part of its keys.
+        name: String,
+    },
+}
+
+/// A line of a configuration, whatever its form: `sources.r1.type`, its value, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Property {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) line: usize,
+}
+
+/// An agent as it is to be.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    pub(crate) name: String,
+    pub(crate) sources: Vec<SourceConfig>,
+    pub(crate) channels: BTreeMap<String, Settings>,
+    pub(crate) sinks: Vec<SinkConfig>,
+    pub(crate) groups: Vec<GroupConfig>,
+    /// What is odd and does no harm.
+    pub warnings: Vec<Problem>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SourceConfig {
+    pub(crate) settings: Settings,
+    pub(crate) channels: Vec<String>,
+    pub(crate) selector: Settings,
+    pub(crate) interceptors: Vec<Settings>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SinkConfig {
+    pub(crate) settings: Settings,
+    pub(crate) channel: String,
+    /// Where events go that cannot be delivered.
+    pub(crate) dead_letter: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct GroupConfig {
+    pub(crate) processor: Settings,
+    pub(crate) sinks: Vec<String>,
+}
+
+impl ConfigFile {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        match self {
+            ConfigFile::Toml(path) | ConfigFile::Flume { path, .. } => path,
+        }
+    }
+
+    /// Its text.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Read`].
+    pub fn read(&self) -> Result<String, AgentError> {
+        let path = self.path();
+        std::fs::read_to_string(path)
+            .map_err(|source| AgentError::Read { path: path.to_owned(), source })
+    }
+
+    /// What the text says.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Config`] with all that is wrong.
+    pub fn parse(&self, text: &str) -> Result<AgentConfig, AgentError> {
+        let file = self.path().display().to_string();
+        let mut problems = Vec::new();
+        let mut say = |line, text| problems.push(Problem { file: file.clone(), line, text });
+        let parsed = match self {
+            ConfigFile::Toml(_) => {
+                let mut name = String::new();
+                toml_file::read(text, &mut name, &mut say)
+                    .map(|properties| assemble::assemble(name, properties, false, &mut say))
+            }
+            ConfigFile::Flume { name, .. } => {
+                let all = properties::read(text, &mut say);
+                properties::of_agent(all, name, &mut say)
+                    .map(|properties| assemble::assemble(name.clone(), properties, true, &mut say))
+            }
+        };
+        match parsed {
+            Some((mut config, warnings)) if problems.is_empty() => {
+                let warning = |(line, text)| Problem { file: file.clone(), line, text };
+                config.warnings = warnings.into_iter().map(warning).collect();
+                Ok(config)
+            }
+            _ => {
+                problems.sort_by_key(|problem| problem.line);
+                Err(AgentError::Config(problems))
+            }
+        }
+    }
+}
+
+impl AgentConfig {
+    /// The agent's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What would run, drawn as a tree.
+    pub fn tree(&self) -> String {
+        let mut text = format!("agent {}\n", self.name);
+        for source in &self.sources {
+            let kind = source.settings.declaration.name;
+            text += &format!("├─ source {} ({kind})\n", source.settings.name);
+            for interceptor in &source.interceptors {
+                let kind = interceptor.declaration.name;
+                text += &format!("│    through {} ({kind})\n", interceptor.name);
+            }
+            let selector = source.selector.declaration.name;
+            text += &format!("│    to {} ({selector})\n", source.channels.join(", "));
+        }
+        for (name, channel) in &self.channels {
+            text += &format!("├─ channel {name} ({})\n", channel.declaration.name);
+            for sink in self.sinks.iter().filter(|sink| sink.channel == *name) {
+                let kind = sink.settings.declaration.name;
+                let group = self.groups.iter().find(|g| g.sinks.contains(&sink.settings.name));
+                let group = group.map(|group| {
+                    let processor = &group.processor;
+                    format!(", group {} ({})", processor.name, processor.declaration.name)
+                });
+                let group = group.unwrap_or_default();
+                text += &format!("│    to sink {} ({kind}{group})\n", sink.settings.name);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,45 @@
+//! `${env:NAME}` in values (commons-text has more lookups; Flume's documents name this one).
+
+/// The value with what it refers to; `look_up` knows the environment.
+pub(super) fn substitute(
+    value: &str,
+    look_up: impl Fn(&str) -> Option<String>,
+) -> Result<String, String> {
+    let mut done = String::new();
+    let mut rest = value;
+    while let Some(begin) = rest.find("${") {
+        done.push_str(&rest[..begin]);
+        let Some(len) = rest[begin..].find('}') else {
+            return Err(format!("has '{}' without its '}}'", &rest[begin..]));
+        };
+        let reference = &rest[begin + 2..begin + len];
+        rest = &rest[begin + len + 1..];
+        let Some(variable) = reference.strip_prefix("env:") else {
+            return Err(format!("refers to '${{{reference}}}': only ${{env:NAME}} is known here"));
+        };
+        let (name, fallback) = match variable.split_once(":-") {
+            Some((name, fallback)) => (name, Some(fallback.to_owned())),
+            None => (variable, None),
+        };
+        match look_up(name).or(fallback) {
+            Some(text) => done.push_str(&text),
+            None => return Err(format!("refers to {name}, which the environment does not have")),
+        }
+    }
+    done.push_str(rest);
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_put_in() {
+        let look_up = |name: &str| (name == "A").then(|| "x".to_owned());
+        assert_eq!(substitute("1${env:A}2${env:B:-y}$3", look_up), Ok("1x2y$3".to_owned()));
+        assert!(substitute("${env:B}", look_up).is_err_and(|e| e.contains("B")));
+        assert!(substitute("${sys:x}", look_up).is_err_and(|e| e.contains("sys:x")));
+        assert!(substitute("${env:A", look_up).is_err());
+    }
+}

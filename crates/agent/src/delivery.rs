@@ -1,0 +1,188 @@
+//! From a source into its channels: interceptors, the selector, and one transaction on each channel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::channel::{Channel, Reservation};
+use crate::counters::SourceCounters;
+use crate::error::ChannelError;
+use crate::event::Event;
+use crate::interceptor::Interceptor;
+use crate::selector::Selector;
+use crate::stop::Stop;
+
+/// How long to wait after a refusal.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// And after many.
+const PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// What a source hands its events to. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    source: String,
+    channels: Vec<Arc<Channel>>,
+    selector: Selector,
+    interceptors: Vec<Interceptor>,
+    counters: Arc<SourceCounters>,
+}
+
+/// The events for one channel.
+struct Share {
+    channel: usize,
+    is_required: bool,
+    events: Vec<Event>,
+}
+
+impl Delivery {
+    pub(crate) fn new(
+        source: &str,
+        channels: Vec<Arc<Channel>>,
+        selector: Selector,
+        interceptors: Vec<Interceptor>,
+        counters: Arc<SourceCounters>,
+    ) -> Delivery {
+        let source = source.to_owned();
+        Delivery(Arc::new(Shared { source, channels, selector, interceptors, counters }))
+    }
+
+    pub(crate) fn counters(&self) -> &SourceCounters {
+        &self.0.counters
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    /// The most events that all channels take at once.
+    pub(crate) fn batch_max(&self) -> usize {
+        let bounds = self.0.channels.iter().map(|channel| channel.transaction_events_max());
+        bounds.min().unwrap_or(1)
+    }
+
+    /// Puts a batch into its channels. When this returns, each event is in all its required channels.
+    ///
+    /// Room is claimed in all required channels before one of them gets anything, and durable channels come
+    /// first, because they alone can fail then. So a failure leaves nothing behind, unless the disk of a second
+    /// durable channel fails: then the first has the batch, and has it twice when the source sends it again.
+    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), ChannelError> {
+        self.count_received(&events);
+        self.put(events).await
+    }
+
+    /// As [`Delivery::deliver`], again and again until the channels have room: for what comes from where it can
+    /// wait. What no channel will ever take is dropped, with a line and a count. `false` if the end came before.
+    pub(crate) async fn insist(&self, events: Vec<Event>, stop: &Stop) -> bool {
+        self.count_received(&events);
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.put(events.clone()).await {
+                Ok(()) => return true,
+                Err(error @ ChannelError::TooLarge { .. }) => {
+                    self.drop_events(events.len(), &error);
+                    return true;
+                }
+                Err(error) => {
+                    tracing::warn!(source = self.0.source, events = events.len(), %error, "channels take nothing; trying again");
+                }
+            }
+            if stop.sleep(pause).await {
+                return false;
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Says and counts that events are lost.
+    pub(crate) fn drop_events(&self, count: usize, why: &dyn std::fmt::Display) {
+        self.0.counters.dropped.add(count);
+        tracing::error!(source = self.0.source, events = count, %why, "events are dropped");
+    }
+
+    fn count_received(&self, events: &[Event]) {
+        self.0.counters.received.add(events.len());
+        self.0.counters.batches_received.add(1);
+    }
+
+    async fn put(&self, events: Vec<Event>) -> Result<(), ChannelError> {
+        let Shared { counters, channels, .. } = &*self.0;
+        let count = events.len();
+        let shares = self.shares(events);
+        let (required, optional): (Vec<Share>, Vec<Share>) =
+            shares.into_iter().partition(|share| share.is_required);
+        let failed = |error| {
+            counters.channel_failures.add(1);
+            error
+        };
+        let mut reserved: Vec<(Reservation, Vec<Event>)> = Vec::new();
+        for share in required {
+            let reservation =
+                channels[share.channel].reserve(&share.events).await.map_err(failed)?;
+            reserved.push((reservation, share.events));
+        }
+        reserved.sort_by_key(|(reservation, _)| !reservation.is_durable());
+        for (reservation, events) in reserved {
+            reservation.put(events).await.map_err(failed)?;
+        }
+        for share in optional {
+            self.try_optional(share).await;
+        }
+        counters.accepted.add(count);
+        counters.batches_accepted.add(1);
+        Ok(())
+    }
+
+    async fn try_optional(&self, share: Share) {
+        let channel = &self.0.channels[share.channel];
+        let count = share.events.len();
+        let put = match channel.reserve(&share.events).await {
+            Ok(reservation) => reservation.put(share.events).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = put {
+            self.0.counters.optional_failures.add(count);
+            tracing::warn!(source = self.0.source, events = count, %error, "an optional channel did not take events");
+        }
+    }
+
+    /// Runs the interceptors, and sorts the events by channel.
+    fn shares(&self, events: Vec<Event>) -> Vec<Share> {
+        let Shared { selector, interceptors, counters, channels, .. } = &*self.0;
+        let before = events.len();
+        let events =
+            interceptors.iter().fold(events, |events, interceptor| interceptor.intercept(events));
+        counters.intercepted.add(before - events.len());
+        if let (Selector::Replicating(choice), [_]) = (selector, &channels[..])
+            && !events.is_empty()
+        {
+            let is_required = !choice.required.is_empty();
+            return vec![Share { channel: 0, is_required, events }];
+        }
+        let mut shares: Vec<Share> = Vec::new();
+        let mut add = |channel, is_required, event: Event| {
+            let share =
+                shares.iter_mut().find(|s| s.channel == channel && s.is_required == is_required);
+            match share {
+                Some(share) => share.events.push(event),
+                None => shares.push(Share { channel, is_required, events: vec![event] }),
+            }
+        };
+        for event in events {
+            let choice = selector.choose(&event);
+            if choice.required.is_empty() && choice.optional.is_empty() {
+                counters.unmapped.add(1);
+                tracing::debug!(source = self.0.source, "an event is mapped to no channel");
+            }
+            for channel in &choice.required {
+                add(*channel, true, event.clone());
+            }
+            for channel in &choice.optional {
+                add(*channel, false, event.clone());
+            }
+        }
+        shares
+    }
+}

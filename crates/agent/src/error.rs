@@ -1,0 +1,118 @@
+//! What can go wrong in an agent.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why an agent does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The configuration cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The configuration makes no sense.
+    #[error("{}", joined(.0))]
+    Config(Vec<Problem>),
+    /// A component cannot be started.
+    #[error("{component} cannot start: {reason}")]
+    Start {
+        /// Which, as `source r1`.
+        component: String,
+        /// Why.
+        reason: String,
+    },
+    /// The address for metrics cannot be had.
+    #[error("cannot listen for HTTP at {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Something that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line in it, from 1; 0 if none is to blame.
+    pub line: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.text),
+            line => write!(f, "{}:{line}: {}", self.file, self.text),
+        }
+    }
+}
+
+fn joined(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Why a channel did not take or give events.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ChannelError {
+    /// There was no room within the time that a put waits.
+    #[error("channel {channel} is full: {held} of {bound} {unit}")]
+    Full { channel: String, held: u64, bound: u64, unit: &'static str },
+    /// A transaction is larger than the channel takes.
+    #[error(
+        "a transaction of {found} {unit} is above the {bound} {unit} that channel {channel} takes"
+    )]
+    TooLarge { channel: String, found: u64, bound: u64, unit: &'static str },
+    /// The disk is nearly full.
+    #[error(
+        "channel {channel} takes nothing: {free_bytes} bytes are free at {path}, and minimumRequiredSpace is {bound_bytes}"
+    )]
+    NoSpace { channel: String, path: String, free_bytes: u64, bound_bytes: u64 },
+    /// Its storage failed.
+    #[error("channel {channel}: {reason}")]
+    Storage { channel: String, reason: String },
+}
+
+/// Why a sink did not pass events on.
+#[derive(Debug)]
+pub(crate) enum SinkError {
+    /// It may pass later: the events go back into the channel.
+    Later(String),
+    /// This event, by its place in the batch, will never pass.
+    Undeliverable { index: usize, reason: String },
+    /// The same, and its configuration says that it is not to be tried again.
+    Unwanted { index: usize, reason: String },
+}
+
+impl fmt::Display for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SinkError::Later(reason)
+            | SinkError::Undeliverable { reason, .. }
+            | SinkError::Unwanted { reason, .. } => f.write_str(reason),
+        }
+    }
+}
+
+impl SinkError {
+    /// Something that may pass.
+    pub(crate) fn later(reason: impl fmt::Display) -> SinkError {
+        SinkError::Later(reason.to_string())
+    }
+}
+
+/// Why a component did not start.
+pub(crate) type StartError = String;
+
+/// For `map_err` of things that a start does.
+pub(crate) fn because<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> StartError {
+    move |error| format!("{what}: {error}")
+}

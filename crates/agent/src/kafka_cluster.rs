@@ -1,0 +1,79 @@
+//! How sources and sinks reach a Kafka cluster.
+
+use std::time::{Duration, SystemTime};
+
+use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions, Password, Security};
+use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
+use logway_security::tls::client_config;
+
+use crate::declaration::{Fallback, Key, Kind, key};
+use crate::error::StartError;
+use crate::settings::Settings;
+
+/// The keys of all that speak to brokers.
+pub(crate) const CLUSTER: &[Key] = &[
+    key(
+        "kafka.bootstrap.servers",
+        Kind::Text,
+        Fallback::Required,
+        "Brokers to begin with, as `HOST:PORT,HOST:PORT`.",
+    ),
+    key("kafka.tls", Kind::Flag, Fallback::Is("false"), "Whether connections are encrypted."),
+    key(
+        "kafka.tls.ca",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with the authorities to trust, in place of the system's.",
+    ),
+    key(
+        "kafka.tls.cert",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with a key and its certificates, to show to brokers.",
+    ),
+    key("kafka.user", Kind::Text, Fallback::Nothing, "Who to log in as."),
+    key(
+        "kafka.password",
+        Kind::Text,
+        Fallback::Nothing,
+        "The password; `${env:NAME}` takes it from the environment.",
+    ),
+    key(
+        "kafka.mechanism",
+        Kind::Choice(&["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]),
+        Fallback::Is("SCRAM-SHA-512"),
+        "How to log in.",
+    ),
+];
+
+/// How long what a broker refuses for a reason that passes is tried again, before the events go back.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client; connects when it is first used.
+pub(crate) fn client(settings: &Settings) -> Result<Client, StartError> {
+    let addresses = BrokerAddress::parse_list(settings.required("kafka.bootstrap.servers"));
+    let addresses = addresses.map_err(|error| format!("kafka.bootstrap.servers: {error}"))?;
+    let connection =
+        ConnectionOptions { security: security(settings)?, ..ConnectionOptions::default() };
+    Ok(Client::new(addresses, ClientOptions { connection, ..ClientOptions::default() }))
+}
+
+fn security(settings: &Settings) -> Result<Security, StartError> {
+    let file = |key: &str| settings.text(key).map(|_| settings.path(key));
+    let (authority, identity) =
+        (Vec::from_iter(file("kafka.tls.ca")), Vec::from_iter(file("kafka.tls.cert")));
+    let has_tls = settings.flag("kafka.tls") || !authority.is_empty() || !identity.is_empty();
+    let config = || client_config(&authority, &identity, SystemTime::now());
+    let tls = has_tls.then(config).transpose().map_err(|error| error.to_string())?;
+    let Some(user) = settings.text("kafka.user") else {
+        return Ok(Security { tls, password: None });
+    };
+    let password = settings.text("kafka.password").ok_or("kafka.user has no kafka.password")?;
+    let mechanism = settings.required("kafka.mechanism").trim().to_uppercase();
+    let mechanism = mechanism.parse().unwrap_or(SaslMechanism::Scram(ScramMechanism::Sha512));
+    let (user, password) = (user.trim().to_owned(), password.to_owned());
+    Ok(Security {
+        tls,
+        password: Some(Password { mechanism, user, password, is_delegation_token: false }),
+    })
+}

@@ -1,0 +1,46 @@
+//! Agents: events from where they arise to where they are wanted.
+//!
+//! An agent has *sources*, where events arise, *channels*, where they wait, and *sinks*, where they go, as Apache
+//! Flume has them, whose configurations it reads. Each hop is a transaction: a source's batch is in all its required
+//! channels before whoever sent it is told so, and a sink's batch leaves its channel when the next hop has all of it.
+//! So an event is delivered at least once, whatever is killed, if its channels are durable.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`config`] | files, judged against declarations |
+//! | `supervisor`, `agent` | running an agent, and changing it while it runs |
+//! | `source`, `delivery`, `selector`, `interceptor` | from outside into channels |
+//! | `channel` | waiting, in memory or in a log |
+//! | `processor`, `sink` | from channels to the next hop |
+//! | `codec` | the formats of other programs |
+//! | `declaration`, `registry`, `reference` | which components there are, and what they can be told |
+//! | `counters`, `metrics` | what is counted, and shown |
+
+mod agent;
+mod channel;
+mod codec;
+pub mod config;
+mod counters;
+mod declaration;
+mod delivery;
+mod error;
+mod event;
+mod interceptor;
+mod kafka_cluster;
+mod metrics;
+mod processor;
+mod reference;
+mod registry;
+mod selector;
+mod settings;
+mod sink;
+mod source;
+mod stop;
+mod supervisor;
+
+pub use error::AgentError;
+pub use reference::render_reference;
+pub use supervisor::{RunOptions, run};
+
+#[cfg(test)]
+mod tests;

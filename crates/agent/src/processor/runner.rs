@@ -1,0 +1,124 @@
+//! One sink with its channel: a take, a send, a commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::channel::{Channel, Taken};
+use crate::counters::SinkCounters;
+use crate::error::SinkError;
+use crate::event::Event;
+use crate::sink::Sink;
+
+/// A sink that runs.
+pub(crate) struct SinkRunner {
+    pub(crate) name: String,
+    pub(crate) sink: Box<dyn Sink>,
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) batch_max: usize,
+    pub(crate) counters: Arc<SinkCounters>,
+    pub(crate) dead_letters: Option<Arc<Channel>>,
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Events are at the next hop.
+    Sent,
+    /// There were none.
+    Idle,
+}
+
+/// Headers of an event in a dead-letter channel.
+const REASON: &str = "deadletter.reason";
+const ORIGIN: &str = "deadletter.sink";
+
+impl SinkRunner {
+    /// Sends one batch, waiting for its first event as long as `patience`. After an error all of it is in the channel
+    /// again, but for what went to the dead letters.
+    pub(crate) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
+        let taken = self.channel.take(self.batch_max, patience).await;
+        let mut taken = taken.map_err(|error| {
+            self.counters.channel_failures.add(1);
+            self.failed(SinkError::later(error))
+        })?;
+        if taken.events.is_empty() {
+            self.counters.batches_empty.add(1);
+            return match self.sink.idle().await {
+                Ok(()) => Ok(Progress::Idle),
+                Err(error) => Err(self.failed(error)),
+            };
+        }
+        let batches = match taken.events.len() == self.batch_max {
+            true => &self.counters.batches_complete,
+            false => &self.counters.batches_underflow,
+        };
+        batches.add(1);
+        self.counters.drain_attempts.add(taken.events.len());
+        while !taken.events.is_empty() {
+            match self.sink.send(&taken).await {
+                Ok(()) => break,
+                Err(error) => self.set_aside(&mut taken, error).await?,
+            }
+        }
+        self.counters.drain_successes.add(taken.events.len());
+        taken.commit();
+        Ok(Progress::Sent)
+    }
+
+    /// Takes the event out of the batch that an error is about, if there is a place for it.
+    async fn set_aside(&mut self, taken: &mut Taken, error: SinkError) -> Result<(), SinkError> {
+        let (index, reason, is_kept) = match &error {
+            SinkError::Later(_) => return Err(self.failed(error)),
+            SinkError::Undeliverable { index, reason } => (*index, reason, true),
+            SinkError::Unwanted { index, reason } => (*index, reason, false),
+        };
+        match self.dead_letters.clone() {
+            Some(channel) => {
+                let event = dead_letter(&taken.events[index], &self.name, reason);
+                let reserved = channel.reserve(std::slice::from_ref(&event)).await;
+                let reserved = reserved.map_err(|why| self.failed(SinkError::later(why)))?;
+                reserved
+                    .put(vec![event])
+                    .await
+                    .map_err(|why| self.failed(SinkError::later(why)))?;
+                self.counters.dead_lettered.add(1);
+                tracing::warn!(
+                    sink = self.name,
+                    reason,
+                    channel = channel.name,
+                    "an event goes to the dead letters"
+                );
+            }
+            None if is_kept => return Err(self.failed(error)),
+            None => {
+                self.counters.dropped.add(1);
+                tracing::error!(
+                    sink = self.name,
+                    reason,
+                    "an event is dropped: the sink has no dead-letter channel"
+                );
+            }
+        }
+        taken.commit_one(index);
+        Ok(())
+    }
+
+    fn failed(&self, error: SinkError) -> SinkError {
+        self.counters.failures.add(1);
+        tracing::warn!(sink = self.name, %error, "a batch was not sent; it will be sent again");
+        error
+    }
+
+    pub(crate) async fn close(&mut self) {
+        if let Err(error) = self.sink.close().await {
+            tracing::warn!(sink = self.name, %error, "a sink was not closed in good order");
+        }
+    }
+}
+
+fn dead_letter(event: &Event, sink: &str, reason: &str) -> Event {
+    let mut event = event.clone();
+    event.headers.set(REASON, reason);
+    event.headers.set(ORIGIN, sink);
+    event
+}

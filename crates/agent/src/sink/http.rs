@@ -1,0 +1,143 @@
+//! The sink `http`: a POST for each event.
+
+use super::http_client::{Endpoint, Times, post};
+use super::{Sending, Sink, SinkContext};
+use crate::channel::Taken;
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::error::{SinkError, StartError};
+use crate::settings::Settings;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Sink,
+    name: "http",
+    aliases: &["org.apache.flume.sink.http.HttpSink"],
+    doc: "Sends the body of each event by POST. What an answer means is told by its status: whether the event goes back \
+          into the channel (`rollback`), to be sent again after a pause that grows. One that does not, and is no success \
+          either (`incrementMetrics`), goes to the sink's dead-letter channel, or is dropped with a line and a count.",
+    keys: &[
+        key("endpoint", Kind::Text, Fallback::Required, "Where to, as `http://HOST:PORT/PATH`."),
+        key(
+            "connectTimeout",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("5000"),
+            "How long a connection may take.",
+        ),
+        key(
+            "requestTimeout",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("5000"),
+            "How long an answer may take.",
+        ),
+        key(
+            "contentTypeHeader",
+            Kind::Text,
+            Fallback::Is("text/plain"),
+            "The content type of bodies.",
+        ),
+        key(
+            "acceptHeader",
+            Kind::Text,
+            Fallback::Is("text/plain"),
+            "The content type of answers that are taken.",
+        ),
+        key(
+            "defaultBackoff",
+            Kind::Ignored("what failed is tried again after a pause that grows"),
+            Fallback::Nothing,
+            "Whether Flume waits after any other status.",
+        ),
+        key(
+            "defaultRollback",
+            Kind::Flag,
+            Fallback::Is("true"),
+            "Whether an event goes back after any other status.",
+        ),
+        key(
+            "defaultIncrementMetrics",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether such a status counts as success.",
+        ),
+        key(
+            "backoff.*",
+            Kind::Ignored("see defaultBackoff"),
+            Fallback::Nothing,
+            "The same of one status.",
+        ),
+        key(
+            "rollback.*",
+            Kind::Flag,
+            Fallback::Nothing,
+            "`rollback.503`, or `rollback.5XX`: the same of some.",
+        ),
+        key("incrementMetrics.*", Kind::Flag, Fallback::Nothing, "The same."),
+        key(
+            "batchSize",
+            Kind::Only(&["1"], "each event is a request of its own"),
+            Fallback::Is("1"),
+            "How many events are taken at once.",
+        ),
+    ],
+    shared: &[],
+};
+
+struct HttpSink {
+    settings: Settings,
+    endpoint: Endpoint,
+    times: Times,
+}
+
+pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
+    let settings = context.settings;
+    let endpoint = Endpoint::parse(settings.required("endpoint").trim())?;
+    for key in ["contentTypeHeader", "acceptHeader"] {
+        if settings.required(key).bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(format!("{key} has a control character"));
+        }
+    }
+    let times = Times {
+        connect: settings.millis("connectTimeout"),
+        request: settings.millis("requestTimeout"),
+    };
+    Ok(Box::new(HttpSink { settings, endpoint, times }))
+}
+
+impl HttpSink {
+    /// What is said of a status, most exactly first.
+    fn rule(&self, word: &str, fallback: &str, status: u16) -> bool {
+        let group = format!("{word}.{}XX", status / 100);
+        let said = [format!("{word}.{status}"), group.clone(), group.to_lowercase()];
+        let said = said.iter().find(|key| self.settings.is_set(key));
+        said.map_or_else(|| self.settings.flag(fallback), |key| self.settings.is(key, "true"))
+    }
+
+    async fn send_all(&mut self, batch: &Taken) -> Result<(), SinkError> {
+        for (index, event) in batch.events.iter().enumerate() {
+            let (kind, accept) = (
+                self.settings.required("contentTypeHeader"),
+                self.settings.required("acceptHeader"),
+            );
+            let posted = post(&self.endpoint, kind, accept, &event.body, self.times).await;
+            let status = posted.map_err(|error| {
+                SinkError::later(format_args!("{}: {error}", self.settings.required("endpoint")))
+            })?;
+            if status == 200 {
+                continue;
+            }
+            let reason = format!("{} answered {status}", self.settings.required("endpoint"));
+            if self.rule("rollback", "defaultRollback", status) {
+                return Err(SinkError::Later(reason));
+            }
+            if !self.rule("incrementMetrics", "defaultIncrementMetrics", status) {
+                return Err(SinkError::Unwanted { index, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sink for HttpSink {
+    fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
+        Box::pin(self.send_all(batch))
+    }
+}

@@ -1,0 +1,335 @@
+//! The sink `kafka`: into topics of Kafka or Logway.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use logway_client::{Acks, Client, ClientError, NewRecord, Producer, ProducerOptions};
+use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicName};
+use logway_record::{Compression, Header};
+
+use super::{Sending, Sink, SinkContext};
+use crate::channel::Taken;
+use crate::codec::avro::put_event;
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::error::{SinkError, StartError};
+use crate::event::Event;
+use crate::interceptor::now_ms;
+use crate::kafka_cluster::{CLUSTER, PATIENCE, client};
+use crate::settings::Settings;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Sink,
+    name: "kafka",
+    aliases: &["org.apache.flume.sink.kafka.KafkaSink"],
+    doc: "Writes events into topics, by an idempotent producer, and commits a batch when all of it is acknowledged. The \
+          header `key` becomes the key, and with `eventIdHeader` a record says which event it is: one that is sent again \
+          after a crash has the same id if its channel is durable. An event that the broker will never take, because it is \
+          too large, goes to the sink's dead-letter channel.",
+    keys: &[
+        key(
+            "kafka.topic",
+            Kind::Text,
+            Fallback::Is("default-flume-topic"),
+            "The topic; `%{NAME}` is the value of a header.",
+        ),
+        key(
+            "allowTopicOverride",
+            Kind::Flag,
+            Fallback::Is("true"),
+            "Whether a header may name another.",
+        ),
+        key("topicHeader", Kind::Text, Fallback::Is("topic"), "That header."),
+        key(
+            "flumeBatchSize",
+            Kind::Number(1, 1_000_000, "events"),
+            Fallback::Is("100"),
+            "How many events are taken at once.",
+        ),
+        key(
+            "useFlumeEventFormat",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether values are Flume's events in Avro, with headers.",
+        ),
+        key(
+            "copyHeaders",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether an event's headers become the record's. Flume has no such thing.",
+        ),
+        key(
+            "eventIdHeader",
+            Kind::Text,
+            Fallback::Nothing,
+            "A record's header for the event's id: that of the event's header of the same name, or its place in the durable channel.",
+        ),
+        key(
+            "defaultPartitionId",
+            Kind::Number(0, i32::MAX as i64, "partition"),
+            Fallback::Nothing,
+            "The partition of all events.",
+        ),
+        key(
+            "partitionIdHeader",
+            Kind::Text,
+            Fallback::Nothing,
+            "A header that names the partition.",
+        ),
+        key(
+            "kafka.producer.acks",
+            Kind::Choice(&["1", "-1", "all"]),
+            Fallback::Is("all"),
+            "Whose acknowledgement counts. Flume's default is 1; with less than all, a repetition may be there twice.",
+        ),
+        key(
+            "kafka.producer.compression.type",
+            Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
+            Fallback::Is("none"),
+            "How batches are compressed.",
+        ),
+        key(
+            "kafka.producer.linger.ms",
+            Kind::Ignored("a batch of the channel goes at once"),
+            Fallback::Nothing,
+            "How long Flume's producer waits for more.",
+        ),
+        key(
+            "kafka.producer.security.protocol",
+            Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
+            Fallback::Is("PLAINTEXT"),
+            "How Flume's producer connects.",
+        ),
+    ],
+    shared: &[CLUSTER],
+};
+
+/// Topics with a producer at a time: headers may name many.
+const PRODUCERS_MAX: usize = 100;
+
+struct KafkaSink {
+    settings: Settings,
+    client: Client,
+    producers: HashMap<TopicName, Producer>,
+}
+
+pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
+    let client = client(&context.settings)?;
+    Ok(Box::new(KafkaSink { settings: context.settings, client, producers: HashMap::new() }))
+}
+
+/// Why a batch is not in its topics.
+enum Failure {
+    Later(String),
+    /// One of the events cannot be stored; which one shows when they are sent one by one.
+    Refused(String),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let is_final = matches!(
+            error.code(),
+            Some(
+                ErrorCode::MessageTooLarge
+                    | ErrorCode::InvalidRecord
+                    | ErrorCode::RecordListTooLarge
+            )
+        );
+        match is_final
+            || matches!(
+                error,
+                ClientError::UnwritableRecord { .. } | ClientError::NoSuchPartition { .. }
+            ) {
+            true => Failure::Refused(error.to_string()),
+            false => Failure::Later(error.to_string()),
+        }
+    }
+}
+
+impl KafkaSink {
+    async fn store(&mut self, batch: &Taken) -> Result<(), SinkError> {
+        let all: Vec<usize> = (0..batch.events.len()).collect();
+        match self.store_some(batch, &all).await {
+            Ok(()) => return Ok(()),
+            Err((_, Failure::Later(reason))) => return Err(SinkError::Later(reason)),
+            Err((_, Failure::Refused(reason))) if batch.events.len() == 1 => {
+                return Err(SinkError::Undeliverable { index: 0, reason });
+            }
+            Err((_, Failure::Refused(_))) => {}
+        }
+        for index in all {
+            match self.store_some(batch, &[index]).await {
+                Ok(()) => {}
+                Err((_, Failure::Later(reason))) => return Err(SinkError::Later(reason)),
+                Err((_, Failure::Refused(reason))) => {
+                    return Err(SinkError::Undeliverable { index, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn store_some(
+        &mut self,
+        batch: &Taken,
+        indexes: &[usize],
+    ) -> Result<(), (TopicName, Failure)> {
+        let mut used: Vec<TopicName> = Vec::new();
+        for &index in indexes {
+            let event = &batch.events[index];
+            let topic = self.topic_of(event).map_err(|why| {
+                (TopicName::new("none").expect("is a name"), Failure::Refused(why))
+            })?;
+            if !used.contains(&topic) {
+                used.push(topic.clone());
+            }
+            if let Err(failure) = self.append(&topic, event, batch.event_id(index)).await {
+                self.producers.clear();
+                return Err((topic, failure));
+            }
+        }
+        for topic in used {
+            let Some(producer) = self.producers.get_mut(&topic) else { continue };
+            if let Err(error) = producer.flush().await {
+                // It ends with its first failure; the next one has an id of its own.
+                self.producers.clear();
+                return Err((topic, error.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn topic_of(&self, event: &Event) -> Result<TopicName, String> {
+        let settings = &self.settings;
+        let named = settings
+            .flag("allowTopicOverride")
+            .then(|| event.headers.get(settings.required("topicHeader")))
+            .flatten();
+        let name = match named {
+            Some(name) => name.to_owned(),
+            None => with_headers(settings.required("kafka.topic").trim(), event),
+        };
+        TopicName::new(&name).map_err(|error| error.to_string())
+    }
+
+    async fn append(
+        &mut self,
+        topic: &TopicName,
+        event: &Event,
+        id: Option<String>,
+    ) -> Result<(), Failure> {
+        if !self.producers.contains_key(topic) {
+            if self.producers.len() >= PRODUCERS_MAX {
+                for producer in self.producers.values_mut() {
+                    producer.flush().await?;
+                }
+                self.producers.clear();
+            }
+            let producer =
+                Producer::open(self.client.clone(), topic.clone(), self.options()).await?;
+            self.producers.insert(topic.clone(), producer);
+        }
+        let settings = &self.settings;
+        let partition =
+            match settings.text("partitionIdHeader").and_then(|name| event.headers.get(name)) {
+                Some(text) => {
+                    let number = text.trim().parse().map_err(|_| {
+                        Failure::Refused(format!("partition '{text}' is no number"))
+                    })?;
+                    Some(PartitionId(number))
+                }
+                None => {
+                    settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32))
+                }
+            };
+        let mut headers = Vec::new();
+        let text = |text: &str| Some(Bytes::copy_from_slice(text.as_bytes()));
+        if settings.flag("copyHeaders") {
+            headers.extend(
+                event
+                    .headers
+                    .iter()
+                    .map(|(name, value)| Header::new(name.as_bytes().to_vec(), text(value))),
+            );
+        }
+        if let Some(name) = settings.text("eventIdHeader")
+            && let Some(id) = event.headers.get(name).map(str::to_owned).or(id)
+        {
+            headers.retain(|header| header.key != name.as_bytes());
+            headers.push(Header::new(name.as_bytes().to_vec(), text(&id)));
+        }
+        let mut encoded = Vec::new();
+        let value: &[u8] = match settings.flag("useFlumeEventFormat") {
+            true => {
+                put_event(&mut encoded, event);
+                &encoded
+            }
+            false => &event.body,
+        };
+        let timestamp = event
+            .headers
+            .get("timestamp")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(now_ms);
+        let record = NewRecord {
+            partition,
+            timestamp: TimestampMs(timestamp),
+            key: event.headers.get("key").map(str::as_bytes),
+            value: Some(value),
+            headers: &headers,
+        };
+        let producer = self.producers.get_mut(topic).expect("it was opened");
+        Ok(producer.send(record).await?)
+    }
+
+    fn options(&self) -> ProducerOptions {
+        let acks =
+            if self.settings.is("kafka.producer.acks", "1") { Acks::Leader } else { Acks::All };
+        let compression = match self.settings.required("kafka.producer.compression.type").trim() {
+            "gzip" => Compression::Gzip,
+            "snappy" => Compression::Snappy,
+            "lz4" => Compression::Lz4,
+            "zstd" => Compression::Zstd,
+            _ => Compression::None,
+        };
+        ProducerOptions {
+            acks,
+            compression,
+            delivery_timeout: PATIENCE,
+            ..ProducerOptions::default()
+        }
+    }
+}
+
+/// A text with the values of headers in place of `%{NAME}`; a header that is missing is empty.
+fn with_headers(text: &str, event: &Event) -> String {
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("%{") {
+        done.push_str(before);
+        let Some((name, behind)) = behind.split_once('}') else {
+            rest = &rest[before.len()..];
+            break;
+        };
+        done.push_str(event.headers.get(name).unwrap_or_default());
+        rest = behind;
+    }
+    done + rest
+}
+
+impl Sink for KafkaSink {
+    fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
+        Box::pin(self.store(batch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_put_into_a_name() {
+        let mut event = Event::default();
+        event.headers.set("a", "1");
+        assert_eq!(with_headers("x-%{a}-%{b}-%{", &event), "x-1--%{");
+    }
+}

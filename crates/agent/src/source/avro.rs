@@ -1,0 +1,120 @@
+//! The source `avro`: Flume's own RPC.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
+use super::{Running, SourceContext, Starting};
+use crate::codec::avro_rpc::{Call, FrameHead, ServerSession, Status, frame, response};
+use crate::codec::budget::Budget;
+use crate::codec::wire::Wire;
+use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "avro",
+    aliases: &["org.apache.flume.source.AvroSource"],
+    doc: "Listens for Flume's Avro sinks and SDK clients. A batch is answered with `OK` when it is in its channels.",
+    keys: &[
+        key("bind", Kind::Text, Fallback::Required, "The address to listen at."),
+        key("port", PORT, Fallback::Required, "The port."),
+        key(
+            "compression-type",
+            Kind::Choice(&["none", "deflate"]),
+            Fallback::Is("none"),
+            "Has to be what the clients have.",
+        ),
+        key("threads", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
+        key(
+            "ssl",
+            Kind::Only(&["false"], "TLS of sources is not there yet"),
+            Fallback::Is("false"),
+            "TLS.",
+        ),
+        key(
+            "ipFilter",
+            Kind::Only(&["false"], "addresses are not filtered here"),
+            Fallback::Is("false"),
+            "Flume's filter of addresses.",
+        ),
+    ],
+    shared: &[CONNECTIONS, BUFFERS],
+};
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let settings = &context.settings;
+        let listener = bind(settings.required("bind"), settings.port("port")).await?;
+        let (budget, context) = (budget(&context), Arc::new(context));
+        let of_connection = Arc::clone(&context);
+        let connection = move |socket, peer| {
+            let (context, budget) = (Arc::clone(&of_connection), Arc::clone(&budget));
+            async move {
+                if let Err(error) = serve_calls(socket, &context, &budget).await {
+                    told(&context, peer, &error);
+                }
+            }
+        };
+        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
+    })
+}
+
+/// What ended a connection that should not have.
+pub(super) fn told(context: &SourceContext, peer: SocketAddr, error: &std::io::Error) {
+    context.delivery.counters().malformed.add(1);
+    tracing::warn!(source = context.delivery.source(), %peer, %error, "a connection is closed");
+}
+
+async fn serve_calls(
+    socket: TcpStream,
+    context: &SourceContext,
+    budget: &Arc<Budget>,
+) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let settings = &context.settings;
+    let level = settings.is("compression-type", "deflate").then_some(6);
+    let message_bytes_max = settings.size("maxMessageBytes");
+    let mut wire = Wire::new(socket, level);
+    let mut session = ServerSession::default();
+    let mut share = budget.share();
+    loop {
+        let head = tokio::select! {
+            () = context.stop.wait() => return Ok(()),
+            head = wire.read_head::<8>() => head?,
+        };
+        let Some(head) = head else { return Ok(()) };
+        let head = FrameHead::read(head).map_err(std::io::Error::other)?;
+        let mut message = bytes::BytesMut::new();
+        for _ in 0..head.buffers {
+            let length = wire.read_head::<4>().await?.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+            let length = u32::from_be_bytes(length) as usize;
+            if message.len() + length > message_bytes_max {
+                let text =
+                    format!("a message is above {message_bytes_max} bytes (maxMessageBytes)");
+                return Err(std::io::Error::other(text));
+            }
+            message.unsplit(wire.read(length, &mut share).await?);
+        }
+        let request = session.read(&message).map_err(std::io::Error::other)?;
+        drop(message);
+        let answer = match request.call {
+            Ok(Call::Ping) => request.preamble,
+            Ok(Call::Append(events)) => {
+                let delivered = context.delivery.deliver(events).await;
+                let outcome = delivered.map(|()| Status::Ok).unwrap_or_else(|error| {
+                    tracing::warn!(source = context.delivery.source(), %error, "a batch is refused");
+                    Status::Failed
+                });
+                response(&request.preamble, Ok(outcome))
+            }
+            Err(error) => {
+                context.delivery.counters().malformed.add(1);
+                response(&request.preamble, Err(&error.to_string()))
+            }
+        };
+        share.clear();
+        wire.write(&frame(head.serial, &answer)).await?;
+    }
+}

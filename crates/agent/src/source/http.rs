@@ -1,0 +1,166 @@
+//! The source `http`: events in JSON by POST.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+
+use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
+use super::{Running, SourceContext, Starting};
+use crate::codec::budget::Budget;
+use crate::codec::json::read_events;
+use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "http",
+    aliases: &["org.apache.flume.source.http.HTTPSource"],
+    doc: "Takes events by POST, as a list in JSON: `[{\"headers\": {\"a\": \"b\"}, \"body\": \"text\"}]`. All of a request go \
+          into channels together. It is answered with 200 then, with 400 if it is malformed, and with 503 while \
+          channels have no room.",
+    keys: &[
+        key("bind", Kind::Text, Fallback::Is("0.0.0.0"), "The address to listen at."),
+        key("port", PORT, Fallback::Required, "The port."),
+        key(
+            "handler",
+            Kind::Only(
+                &["org.apache.flume.source.http.JSONHandler", "json"],
+                "handlers are Java's classes",
+            ),
+            Fallback::Is("json"),
+            "What reads requests.",
+        ),
+        key(
+            "ssl",
+            Kind::Only(&["false"], "TLS of sources is not there yet"),
+            Fallback::Is("false"),
+            "TLS.",
+        ),
+        key(
+            "enableSSL",
+            Kind::Only(&["false"], "TLS of sources is not there yet"),
+            Fallback::Is("false"),
+            "Flume's older word for it.",
+        ),
+        key(
+            "QueuedThreadPool.*",
+            Kind::Ignored("there is no Jetty"),
+            Fallback::Nothing,
+            "Jetty's.",
+        ),
+        key(
+            "HttpConfiguration.*",
+            Kind::Ignored("there is no Jetty"),
+            Fallback::Nothing,
+            "Jetty's.",
+        ),
+        key("ServerConnector.*", Kind::Ignored("there is no Jetty"), Fallback::Nothing, "Jetty's."),
+    ],
+    shared: &[CONNECTIONS, BUFFERS],
+};
+
+/// How long a client may take to send the head of a request.
+const HEAD_MAX: Duration = Duration::from_secs(30);
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let settings = &context.settings;
+        let listener = bind(settings.required("bind"), settings.port("port")).await?;
+        let (budget, context) = (budget(&context), Arc::new(context));
+        let of_connection = Arc::clone(&context);
+        let connection = move |socket, _| {
+            serve_requests(socket, Arc::clone(&of_connection), Arc::clone(&budget))
+        };
+        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
+    })
+}
+
+async fn serve_requests(socket: TcpStream, context: Arc<SourceContext>, budget: Arc<Budget>) {
+    let of_service = Arc::clone(&context);
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let (context, budget) = (Arc::clone(&of_service), Arc::clone(&budget));
+        async move { Ok::<_, Infallible>(answer(request.map(Body::new), &context, &budget).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX);
+    let connection = builder.serve_connection(TokioIo::new(socket), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = context.stop.wait() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(source = context.delivery.source(), %error, "an HTTP connection is lost");
+    }
+}
+
+async fn answer(request: Request<Body>, context: &SourceContext, budget: &Arc<Budget>) -> Response {
+    if request.method() != Method::POST {
+        let allow = [(header::ALLOW, "POST")];
+        return (StatusCode::METHOD_NOT_ALLOWED, allow, "events come by POST\n").into_response();
+    }
+    let refuse = |status: StatusCode, why: String| {
+        context.delivery.counters().malformed.add(1);
+        (status, format!("{why}\n")).into_response()
+    };
+    let kind = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    let charset = kind
+        .to_lowercase()
+        .split(';')
+        .find_map(|part| Some(part.trim().strip_prefix("charset=")?.trim_matches('"').to_owned()));
+    if let Some(charset) =
+        charset.filter(|charset| !matches!(charset.as_str(), "utf-8" | "us-ascii"))
+    {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            format!("charset {charset} is not served; UTF-8 is"),
+        );
+    }
+    let mut share = budget.share();
+    let mut body = request.into_body();
+    let mut bytes = Vec::new();
+    let max = context.settings.size("maxMessageBytes");
+    while let Some(frame) = std::future::poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await
+    {
+        let Ok(frame) = frame else {
+            return refuse(StatusCode::BAD_REQUEST, "the body ends before its end".to_owned());
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > max {
+            return refuse(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body is above {max} bytes (maxMessageBytes)"),
+            );
+        }
+        if let Err(error) = share.grow(data.len()) {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    let events = match read_events(&bytes) {
+        Ok(events) => events,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    match context.delivery.deliver(events).await {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(error) => {
+            tracing::warn!(source = context.delivery.source(), %error, "a request is refused");
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+        }
+    }
+}

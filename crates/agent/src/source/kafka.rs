@@ -1,0 +1,190 @@
+//! The source `kafka`: the records of topics.
+
+use std::collections::BTreeSet;
+
+use logway_client::{ClientError, FetchEvent, GroupConsumer, GroupEvent, GroupOptions, StartAt};
+use logway_model::{TopicName, TopicPartition};
+use logway_record::Record;
+
+use super::{Running, SourceContext, Starting};
+use crate::codec::avro::Reader;
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::event::Event;
+use crate::kafka_cluster::{CLUSTER, client};
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "kafka",
+    aliases: &["org.apache.flume.source.kafka.KafkaSource"],
+    doc: "Reads topics of Kafka or Logway as a member of a group. Offsets are committed when events are in channels: after \
+          a kill some come again, and none is missed. The headers `topic`, `partition`, `offset`, `timestamp` and `key` \
+          say where an event is from; the record's own headers, if they are text, come along.",
+    keys: &[
+        key("kafka.topics", Kind::Text, Fallback::Required, "The topics, with commas between."),
+        key("kafka.consumer.group.id", Kind::Text, Fallback::Is("flume"), "The group."),
+        key(
+            "kafka.consumer.auto.offset.reset",
+            Kind::Choice(&["earliest", "latest"]),
+            Fallback::Is("latest"),
+            "Where to begin when the group has no offset.",
+        ),
+        key(
+            "kafka.consumer.security.protocol",
+            Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
+            Fallback::Is("PLAINTEXT"),
+            "How Flume's consumer connects.",
+        ),
+        key(
+            "batchSize",
+            Kind::Number(1, 1_000_000, "events"),
+            Fallback::Is("1000"),
+            "How many records go into channels at once.",
+        ),
+        key(
+            "batchDurationMillis",
+            Kind::Ignored("what has come goes on at once"),
+            Fallback::Nothing,
+            "How long fewer wait for more.",
+        ),
+        key(
+            "useFlumeEventFormat",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether values are Flume's events in Avro, with headers.",
+        ),
+        key("setTopicHeader", Kind::Flag, Fallback::Is("true"), "Whether a header has the topic."),
+        key("topicHeader", Kind::Text, Fallback::Is("topic"), "That header."),
+        key(
+            "backoffSleepIncrement",
+            Kind::Ignored("the broker tells when there is more"),
+            Fallback::Nothing,
+            "How long Flume waits.",
+        ),
+        key(
+            "maxBackoffSleep",
+            Kind::Ignored("the broker tells when there is more"),
+            Fallback::Nothing,
+            "How long Flume waits at most.",
+        ),
+    ],
+    shared: &[CLUSTER],
+};
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let settings = &context.settings;
+        let client = client(settings)?;
+        let names = settings
+            .required("kafka.topics")
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        let topics = names
+            .map(|name| TopicName::new(name).map_err(|error| format!("kafka.topics: {error}")));
+        let topics = topics.collect::<Result<BTreeSet<TopicName>, String>>()?;
+        Ok(Box::pin(run(context, client, topics)) as Running)
+    })
+}
+
+/// Reads until it is told to stop; after an error it joins again.
+async fn run(context: SourceContext, client: logway_client::Client, topics: BTreeSet<TopicName>) {
+    const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+    while !context.stop.is_set() {
+        if let Err(error) = read(&context, &client, &topics).await {
+            tracing::warn!(source = context.delivery.source(), %error, "topics cannot be read; trying again");
+            context.stop.sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn read(
+    context: &SourceContext,
+    client: &logway_client::Client,
+    topics: &BTreeSet<TopicName>,
+) -> Result<(), ClientError> {
+    let settings = &context.settings;
+    let start_at = if settings.is("kafka.consumer.auto.offset.reset", "earliest") {
+        StartAt::Start
+    } else {
+        StartAt::End
+    };
+    let options = GroupOptions { start_at, ..GroupOptions::default() };
+    let group = settings.required("kafka.consumer.group.id").trim();
+    let mut member = GroupConsumer::open(client, group, topics.clone(), options).await?;
+    loop {
+        let event = tokio::select! {
+            () = context.stop.wait() => return member.close().await,
+            event = member.next() => event?,
+        };
+        let Some(GroupEvent::Fetched(fetched)) = event else { continue };
+        for one in fetched {
+            match one {
+                FetchEvent::Records(records) => {
+                    let (partition, next) = (records.partition().clone(), records.next_offset());
+                    let mut batch = Vec::new();
+                    for record in records.records() {
+                        let record = record?;
+                        let offset = record.offset;
+                        batch.push(to_event(context, &partition, record));
+                        if batch.len() == settings.size("batchSize") {
+                            if !context
+                                .delivery
+                                .insist(std::mem::take(&mut batch), &context.stop)
+                                .await
+                            {
+                                return member.close().await;
+                            }
+                            member.consumed(&partition, offset + 1);
+                        }
+                    }
+                    if !batch.is_empty() && !context.delivery.insist(batch, &context.stop).await {
+                        return member.close().await;
+                    }
+                    member.consumed(&partition, next);
+                }
+                FetchEvent::Skipped { partition, from, to } => {
+                    tracing::warn!(source = context.delivery.source(), %partition, from = from.0, to = to.0, "records are gone before they were read");
+                }
+            }
+        }
+    }
+}
+
+fn to_event(context: &SourceContext, partition: &TopicPartition, record: Record) -> Event {
+    let settings = &context.settings;
+    let value = record.value.unwrap_or_default();
+    let mut event = Event::default();
+    for header in &record.headers {
+        let value = header.value.as_deref().unwrap_or_default();
+        if let (Ok(name), Ok(value)) =
+            (std::str::from_utf8(&header.key), std::str::from_utf8(value))
+        {
+            event.headers.set(name, value);
+        }
+    }
+    let decoded = settings.flag("useFlumeEventFormat").then(|| Reader::new(&value).event());
+    match decoded {
+        Some(Ok(decoded)) => {
+            decoded.headers.iter().for_each(|(name, value)| event.headers.set(name, value));
+            event.body = decoded.body;
+        }
+        Some(Err(error)) => {
+            context.delivery.counters().malformed.add(1);
+            tracing::warn!(source = context.delivery.source(), %partition, offset = record.offset.0, %error, "a value is no event; its bytes become the body");
+            event.body = bytes::Bytes::copy_from_slice(&value);
+        }
+        None => event.body = bytes::Bytes::copy_from_slice(&value),
+    }
+    if event.headers.get("timestamp").is_none() {
+        event.headers.set("timestamp", record.timestamp.0.to_string());
+    }
+    if settings.flag("setTopicHeader") {
+        event.headers.set(settings.required("topicHeader"), partition.topic.as_str());
+    }
+    event.headers.set("partition", partition.partition.0.to_string());
+    event.headers.set("offset", record.offset.0.to_string());
+    if let Some(key) = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()) {
+        event.headers.set("key", key);
+    }
+    event
+}

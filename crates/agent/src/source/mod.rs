@@ -1,0 +1,41 @@
+//! Sources: where events arise. Each file is one, with its declaration and its start.
+//!
+//! A start returns when what the source needs is there: its port, its directory. What it returns then runs until
+//! it is told to stop.
+
+pub(crate) mod avro;
+pub(crate) mod exec;
+pub(crate) mod generated;
+pub(crate) mod http;
+pub(crate) mod kafka;
+mod listener;
+pub(crate) mod netcat;
+pub(crate) mod spooldir;
+pub(crate) mod syslog_tcp;
+pub(crate) mod syslog_udp;
+pub(crate) mod taildir;
+pub(crate) mod thrift;
+
+use std::pin::Pin;
+
+use crate::delivery::Delivery;
+use crate::error::StartError;
+use crate::settings::Settings;
+use crate::stop::Stop;
+
+/// What a source is given.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceContext {
+    pub(crate) settings: Settings,
+    pub(crate) delivery: Delivery,
+    pub(crate) stop: Stop,
+}
+
+/// A source that runs.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A source that starts.
+pub(crate) type Starting = Pin<Box<dyn Future<Output = Result<Running, StartError>> + Send>>;
+
+/// How a source starts.
+pub(crate) type StartSource = fn(SourceContext) -> Starting;

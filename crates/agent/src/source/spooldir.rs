@@ -1,0 +1,360 @@
+//! The source `spooldir`: files that are put into a directory whole, each read once.
+//!
+//! How far the file that is being read has been delivered is noted in `trackerDir` after each batch. A kill in
+//! between repeats one batch.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use regex_lite::Regex;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::{Running, SourceContext, Starting};
+use crate::codec::file_lines::read_lines;
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::event::Event;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "spooldir",
+    aliases: &["org.apache.flume.source.SpoolDirectorySource"],
+    doc: "Reads files that are put into a directory, line by line, and renames or deletes each when all of it is in \
+          channels. A file must not change once it is there: then the source says so, and stops.",
+    keys: &[
+        key("spoolDir", Kind::Text, Fallback::Required, "The directory."),
+        key(
+            "fileSuffix",
+            Kind::Text,
+            Fallback::Is(".COMPLETED"),
+            "What is put behind the name of a file that was read.",
+        ),
+        key(
+            "deletePolicy",
+            Kind::Choice(&["never", "immediate"]),
+            Fallback::Is("never"),
+            "Whether files that were read are deleted.",
+        ),
+        key(
+            "fileHeader",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether a header has the file's path.",
+        ),
+        key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header."),
+        key(
+            "basenameHeader",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether a header has the file's name.",
+        ),
+        key("basenameHeaderKey", Kind::Text, Fallback::Is("basename"), "That header."),
+        key(
+            "includePattern",
+            Kind::Regex,
+            Fallback::Is("^.*$"),
+            "Which files are read, by their whole names.",
+        ),
+        key("ignorePattern", Kind::Regex, Fallback::Is("^$"), "Which are not."),
+        key(
+            "trackerDir",
+            Kind::Text,
+            Fallback::Is(".flumespool"),
+            "Where it is noted how far a file was read; below spoolDir unless it is absolute.",
+        ),
+        key(
+            "trackingPolicy",
+            Kind::Only(&["rename"], "files are told apart by their names"),
+            Fallback::Is("rename"),
+            "How files that were read are known.",
+        ),
+        key(
+            "consumeOrder",
+            Kind::Choice(&["oldest", "youngest", "random"]),
+            Fallback::Is("oldest"),
+            "Which file comes next; random is the first that is found.",
+        ),
+        key(
+            "pollDelay",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("500"),
+            "How often to look for files.",
+        ),
+        key(
+            "recursiveDirectorySearch",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether directories below count too.",
+        ),
+        key(
+            "maxBackoff",
+            Kind::Ignored("channels are tried again after 4 s at most"),
+            Fallback::Nothing,
+            "How long to wait for a channel.",
+        ),
+        key(
+            "batchSize",
+            Kind::Number(1, 1_000_000, "events"),
+            Fallback::Is("100"),
+            "How many lines go into channels at once.",
+        ),
+        key(
+            "inputCharset",
+            Kind::Only(&["UTF-8"], "bodies are the bytes of the file"),
+            Fallback::Is("UTF-8"),
+            "How files are written.",
+        ),
+        key(
+            "decodeErrorPolicy",
+            Kind::Ignored("bodies are the bytes of the file, whatever they are"),
+            Fallback::Nothing,
+            "What Flume does about bytes that are no text.",
+        ),
+        key(
+            "deserializer",
+            Kind::Only(&["LINE"], "others are Java's classes"),
+            Fallback::Is("LINE"),
+            "How files are cut into events.",
+        ),
+        key(
+            "deserializer.maxLineLength",
+            Kind::Number(1, 1 << 30, "bytes"),
+            Fallback::Is("2048"),
+            "How long a line may be. A longer one becomes several events.",
+        ),
+        key(
+            "deserializer.outputCharset",
+            Kind::Only(&["UTF-8"], "bodies are the bytes of the file"),
+            Fallback::Is("UTF-8"),
+            "How bodies are written.",
+        ),
+        key(
+            "bufferMaxLines",
+            Kind::Ignored("Flume ignores it, too"),
+            Fallback::Nothing,
+            "Obsolete.",
+        ),
+        key(
+            "bufferMaxLineLength",
+            Kind::Ignored("use deserializer.maxLineLength"),
+            Fallback::Nothing,
+            "Obsolete.",
+        ),
+    ],
+    shared: &[],
+};
+
+/// The name of the note in the tracker directory.
+const NOTE: &str = "logway-position.json";
+
+/// How deep directories below are looked into.
+const DEPTH_MAX: usize = 32;
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let spool = Spool::new(context)?;
+        Ok(Box::pin(async move {
+            let handle = Handle::current();
+            let ended = tokio::task::spawn_blocking(move || spool.run(&handle)).await;
+            if let Err(error) = ended {
+                tracing::error!(%error, "a source has panicked");
+            }
+        }) as Running)
+    })
+}
+
+struct Spool {
+    context: SourceContext,
+    directory: PathBuf,
+    tracker: PathBuf,
+    include: Regex,
+    ignore: Regex,
+}
+
+impl Spool {
+    fn new(context: SourceContext) -> Result<Spool, String> {
+        let settings = &context.settings;
+        let directory = settings.path("spoolDir");
+        if !directory.is_dir() {
+            return Err(format!("spoolDir {} is no directory", directory.display()));
+        }
+        let tracker = directory.join(settings.path("trackerDir"));
+        fs::create_dir_all(&tracker)
+            .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
+        let whole = |key| {
+            Regex::new(&format!("^(?:{})$", settings.required(key).trim())).expect("it was checked")
+        };
+        let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
+        Ok(Spool { directory, tracker, include, ignore, context })
+    }
+
+    fn run(self, handle: &Handle) {
+        let pause = self.context.settings.millis("pollDelay");
+        loop {
+            let read = match self.next_file() {
+                Ok(Some(path)) => self.read(&path, handle).map(|is_whole| is_whole.then_some(path)),
+                Ok(None) => Ok(None),
+                Err(error) => {
+                    Err(format!("cannot look into {}: {error}", self.directory.display()))
+                }
+            };
+            match read {
+                Ok(Some(_)) => continue,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(
+                        source = self.context.delivery.source(),
+                        error,
+                        "the source stops: a file is not as it should be"
+                    );
+                    return handle.block_on(self.context.stop.wait());
+                }
+            }
+            if handle.block_on(self.context.stop.sleep(pause)) {
+                return;
+            }
+        }
+    }
+
+    fn next_file(&self) -> io::Result<Option<PathBuf>> {
+        let mut found = Vec::new();
+        self.look_into(&self.directory, 0, &mut found)?;
+        let settings = &self.context.settings;
+        found.sort();
+        if settings.is("consumeOrder", "youngest") {
+            found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
+        }
+        // What was begun comes first.
+        let begun =
+            self.note().map(|note| PathBuf::from(note["file"].as_str().unwrap_or_default()));
+        let first = begun.and_then(|begun| found.iter().find(|(_, path)| *path == begun));
+        Ok(first.or(found.first()).map(|(_, path)| path.clone()))
+    }
+
+    fn look_into(
+        &self,
+        directory: &Path,
+        depth: usize,
+        found: &mut Vec<(SystemTime, PathBuf)>,
+    ) -> io::Result<()> {
+        let suffix = self.context.settings.required("fileSuffix");
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if metadata.is_dir() {
+                let goes_down = self.context.settings.flag("recursiveDirectorySearch");
+                if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
+                {
+                    self.look_into(&path, depth + 1, found)?;
+                }
+                continue;
+            }
+            let is_wanted = metadata.is_file()
+                && !name.is_empty()
+                && !name.starts_with('.')
+                && !name.ends_with(suffix)
+                && self.include.is_match(name)
+                && !self.ignore.is_match(name);
+            if is_wanted {
+                found.push((metadata.modified()?, path));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self) -> Option<Value> {
+        let text = fs::read_to_string(self.tracker.join(NOTE)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn write_note(&self, path: &Path, offset: u64) -> Result<(), String> {
+        let note = json!({ "file": path.display().to_string(), "position": offset });
+        write_whole(&self.tracker.join(NOTE), note.to_string().as_bytes()).map_err(|error| {
+            format!("cannot note a position in {}: {error}", self.tracker.display())
+        })
+    }
+
+    /// Reads a file to its end; `false` if the agent ends before.
+    fn read(&self, path: &Path, handle: &Handle) -> Result<bool, String> {
+        let settings = &self.context.settings;
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let file = File::open(path).map_err(failed)?;
+        let before = file.metadata().map_err(failed)?;
+        let note = self.note().filter(|note| note["file"] == path.display().to_string().as_str());
+        let mut offset = note.and_then(|note| note["position"].as_u64()).unwrap_or(0);
+        let (lines_max, line_max) =
+            (settings.size("batchSize"), settings.size("deserializer.maxLineLength"));
+        loop {
+            if self.context.stop.is_set() {
+                return Ok(false);
+            }
+            let batch = read_lines(&file, offset, lines_max, line_max, true).map_err(failed)?;
+            if batch.lines.is_empty() {
+                break;
+            }
+            let events = batch.lines.into_iter().map(|line| self.event(path, line.line)).collect();
+            if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
+                return Ok(false);
+            }
+            offset = batch.end;
+            self.write_note(path, offset)?;
+        }
+        let after = fs::metadata(path).map_err(failed)?;
+        if after.len() != before.len() || after.modified().ok() != before.modified().ok() {
+            return Err(format!("{} was changed while it was read", path.display()));
+        }
+        self.retire(path)?;
+        Ok(true)
+    }
+
+    fn event(&self, path: &Path, body: bytes::Bytes) -> Event {
+        let settings = &self.context.settings;
+        let mut event = Event::new(body);
+        if settings.flag("fileHeader") {
+            event.headers.set(settings.required("fileHeaderKey"), path.display().to_string());
+        }
+        if settings.flag("basenameHeader") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            event.headers.set(settings.required("basenameHeaderKey"), name);
+        }
+        event
+    }
+
+    fn retire(&self, path: &Path) -> Result<(), String> {
+        let settings = &self.context.settings;
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        if settings.is("deletePolicy", "immediate") {
+            fs::remove_file(path).map_err(failed)?;
+        } else {
+            let mut name = path.as_os_str().to_owned();
+            name.push(settings.required("fileSuffix"));
+            let done = PathBuf::from(name);
+            if done.exists() {
+                return Err(format!(
+                    "{} was read before: {} is there",
+                    path.display(),
+                    done.display()
+                ));
+            }
+            fs::rename(path, &done).map_err(failed)?;
+        }
+        match fs::remove_file(self.tracker.join(NOTE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Puts a file in place of another, as a whole.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let mut file = File::create(&temporary)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.sync_data()?;
+    fs::rename(temporary, path)
+}

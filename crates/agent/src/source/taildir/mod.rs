@@ -1,0 +1,401 @@
+//! The source `taildir`: files that grow, whatever is done to them.
+//!
+//! | module      | what it is about                                          |
+//! |-------------|-----------------------------------------------------------|
+//! | this one    | settings, the thread, what is read when                   |
+//! | `tailed`    | one file: how far it was read, and whether it is the same |
+//! | `positions` | the files that remember that                              |
+
+mod positions;
+mod tailed;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use regex_lite::Regex;
+use tokio::runtime::Handle;
+
+use self::positions::Positions;
+use self::tailed::{Identity, Tailed};
+use super::{Running, SourceContext, Starting};
+use crate::codec::file_lines::{FileBatch, read_lines};
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::event::Event;
+use crate::settings::home_expanded;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "taildir",
+    aliases: &["org.apache.flume.source.taildir.TaildirSource"],
+    doc: "Reads files line by line while they grow. Positions are kept in Flume's file, and beside it what the files \
+          begin with and what was read last of them: so a renamed file is read on, one that was copied and truncated is \
+          read on in its copy if the copy is among the files, and a new file that got an old inode is read from its \
+          start. After a kill, lines since the last note of positions come again.",
+    keys: &[
+        key("filegroups", Kind::Names, Fallback::Required, "Names for sets of files."),
+        key(
+            "filegroups.*",
+            Kind::Text,
+            Fallback::Nothing,
+            "The files of a set: a directory's path, and a regular expression for whole names in it.",
+        ),
+        key(
+            "positionFile",
+            Kind::Text,
+            Fallback::Is("~/.flume/taildir_position.json"),
+            "Where positions are kept.",
+        ),
+        key(
+            "headers.*",
+            Kind::Text,
+            Fallback::Nothing,
+            "`headers.SET.NAME`: a header for all lines of a set.",
+        ),
+        key(
+            "byteOffsetHeader",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether the header `byteoffset` has a line's place.",
+        ),
+        key(
+            "skipToEnd",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether files that have no position are read from their end.",
+        ),
+        key(
+            "idleTimeout",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("120000"),
+            "After so long without a line a file is closed.",
+        ),
+        key(
+            "writePosInterval",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("3000"),
+            "How often positions are noted.",
+        ),
+        key(
+            "batchSize",
+            Kind::Number(1, 1_000_000, "events"),
+            Fallback::Is("100"),
+            "How many lines go into channels at once.",
+        ),
+        key(
+            "maxBatchCount",
+            Kind::Number(1, i64::MAX, "batches"),
+            Fallback::Is("9223372036854775807"),
+            "How many batches of one file are read in a row.",
+        ),
+        key(
+            "backoffSleepIncrement",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("1000"),
+            "By how much longer to wait after each look that found no line.",
+        ),
+        key(
+            "maxBackoffSleep",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("5000"),
+            "How long to wait at most.",
+        ),
+        key(
+            "cachePatternMatching",
+            Kind::Ignored("directories are looked into each time"),
+            Fallback::Nothing,
+            "Whether Flume remembers which files match.",
+        ),
+        key(
+            "fileHeader",
+            Kind::Flag,
+            Fallback::Is("false"),
+            "Whether a header has the file's path.",
+        ),
+        key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header."),
+        key(
+            "maxLineLength",
+            Kind::Number(16, 1 << 30, "bytes"),
+            Fallback::Is("1048576"),
+            "How long a line may be. A longer one becomes several events.",
+        ),
+    ],
+    shared: &[],
+};
+
+/// How many files may be read. Each takes some 3 KiB of memory, and a descriptor while lines come.
+const FILES_MAX: usize = 10_000;
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let tail = Tail::new(context)?;
+        Ok(Box::pin(async move {
+            let handle = Handle::current();
+            if let Err(error) = tokio::task::spawn_blocking(move || tail.run(&handle)).await {
+                tracing::error!(%error, "a source has panicked");
+            }
+        }) as Running)
+    })
+}
+
+/// A set of files.
+struct Group {
+    directory: PathBuf,
+    names: Regex,
+    headers: Vec<(String, String)>,
+}
+
+struct Tail {
+    context: SourceContext,
+    groups: Vec<Group>,
+    positions: Positions,
+    /// By inode.
+    files: HashMap<u64, Tailed>,
+    /// What was read of files that were truncated since: their copies are read on from there.
+    past: Vec<Identity>,
+}
+
+/// Truncated files that are remembered.
+const PAST_MAX: usize = 256;
+
+impl Tail {
+    fn new(context: SourceContext) -> Result<Tail, String> {
+        let settings = &context.settings;
+        let mut groups = Vec::new();
+        for name in settings.names("filegroups") {
+            let pattern = settings.text(&format!("filegroups.{name}"));
+            let pattern = pattern.ok_or_else(|| format!("filegroups.{name} is not set"))?;
+            let path = home_expanded(pattern.trim());
+            let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
+            let names = Regex::new(&format!("^(?:{names})$"))
+                .map_err(|error| format!("filegroups.{name}: {error}"))?;
+            let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+            if !directory.is_absolute() {
+                return Err(format!("filegroups.{name} is '{pattern}', and has to be absolute"));
+            }
+            let stem = format!("headers.{name}.");
+            let headers = settings
+                .below(&stem)
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            groups.push(Group { directory, names, headers });
+        }
+        let mut positions = Positions::new(settings.path("positionFile"))?;
+        let mut files = HashMap::new();
+        for tailed in positions.read()? {
+            files.insert(tailed.inode, tailed);
+        }
+        Ok(Tail { context, groups, positions, files, past: Vec::new() })
+    }
+
+    fn run(mut self, handle: &Handle) {
+        let settings = self.context.settings.clone();
+        let (step, max) =
+            (settings.millis("backoffSleepIncrement"), settings.millis("maxBackoffSleep"));
+        let note_interval = settings.millis("writePosInterval");
+        let mut pause = Duration::ZERO;
+        let mut noted = Instant::now();
+        loop {
+            let has_read = self.round(handle);
+            if noted.elapsed() >= note_interval {
+                self.note();
+                noted = Instant::now();
+            }
+            pause = if has_read { Duration::ZERO } else { (pause + step).min(max) };
+            // Positions are noted in time, also when there is nothing to read for long.
+            let pause = pause.min(note_interval);
+            if self.context.stop.is_set() || handle.block_on(self.context.stop.sleep(pause)) {
+                break;
+            }
+        }
+        self.note();
+    }
+
+    /// Looks at all files, and reads what has come; whether anything has.
+    fn round(&mut self, handle: &Handle) -> bool {
+        let found = self.look();
+        let mut order: Vec<(SystemTime, u64)> = Vec::new();
+        for (inode, (path, group, metadata)) in &found {
+            self.meet(*inode, path, *group, metadata);
+            order.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), *inode));
+        }
+        let idle = self.context.settings.millis("idleTimeout");
+        // Files that are open and were renamed out of sight are read to their ends.
+        for (inode, tailed) in self.files.iter().filter(|(inode, _)| !found.contains_key(inode)) {
+            if tailed.file.is_some() {
+                order.push((SystemTime::UNIX_EPOCH, *inode));
+            }
+        }
+        order.sort();
+        let mut has_read = false;
+        for (_, inode) in order {
+            has_read |= self.read_file(inode, handle);
+            if self.context.stop.is_set() {
+                return has_read;
+            }
+        }
+        for (inode, tailed) in &mut self.files {
+            let is_gone = !found.contains_key(inode);
+            if tailed.read_at.elapsed() >= idle || is_gone && tailed.is_at_end {
+                tailed.file = None;
+            }
+        }
+        self.files.retain(|inode, tailed| found.contains_key(inode) || tailed.file.is_some());
+        has_read
+    }
+
+    /// The files that match now, by inode.
+    fn look(&self) -> BTreeMap<u64, (PathBuf, usize, fs::Metadata)> {
+        let mut found = BTreeMap::new();
+        for (index, group) in self.groups.iter().enumerate() {
+            let entries = match fs::read_dir(&group.directory) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    tracing::warn!(source = self.context.delivery.source(), directory = %group.directory.display(), %error, "cannot look for files");
+                    continue;
+                }
+            };
+            for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                if !group.names.is_match(name) {
+                    continue;
+                }
+                let Ok(metadata) = fs::metadata(&path) else { continue };
+                if !metadata.is_file() {
+                    continue;
+                }
+                if found.len() >= FILES_MAX {
+                    tracing::error!(source = self.context.delivery.source(), max = FILES_MAX, path = %path.display(), "there are too many files: some are not read");
+                    return found;
+                }
+                found.entry(metadata.ino()).or_insert((path, index, metadata));
+            }
+        }
+        found
+    }
+
+    /// Finds out what a file is: one that was read before, perhaps under another name, a copy of one, or a new one.
+    fn meet(&mut self, inode: u64, path: &Path, group: usize, metadata: &fs::Metadata) {
+        if let Some(tailed) = self.files.get_mut(&inode) {
+            tailed.group = Some(group);
+            if tailed.has_seen(metadata) && tailed.path == path {
+                return;
+            }
+            let file = match File::open(path) {
+                Ok(file) => file,
+                Err(error) => return self.cannot_read(path, &error),
+            };
+            if file.metadata().map(|metadata| metadata.ino()).ok() != Some(inode) {
+                // It was renamed in between; the next look finds it.
+                return;
+            }
+            if tailed.is_same(&file, path) {
+                tailed.path = path.to_owned();
+            } else {
+                tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
+                    "a file was truncated or written anew, and is read from its start");
+                let past = tailed.start_anew(path);
+                self.past.push(past);
+                let surplus = self.past.len().saturating_sub(PAST_MAX);
+                self.past.drain(..surplus);
+            }
+            tailed.note_seen(metadata);
+            tailed.file = Some(file);
+            return;
+        }
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => return self.cannot_read(path, &error),
+        };
+        let mut tailed = Tailed::new(inode, path.to_owned());
+        let known = self.files.values().map(|tailed| &tailed.identity).chain(&self.past);
+        let copied =
+            known.filter(|identity| identity.is_telling() && identity.is_beginning_of(&file));
+        if let Some(identity) = copied.max_by_key(|identity| identity.position) {
+            tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = identity.position,
+                "a file is the copy of one that was read, and is read on");
+            tailed.identity = identity.clone();
+        } else if self.context.settings.flag("skipToEnd") {
+            tailed.identity.position = metadata.len();
+        }
+        tailed.group = Some(group);
+        tailed.note_seen(metadata);
+        tailed.file = Some(file);
+        self.files.insert(inode, tailed);
+    }
+
+    fn cannot_read(&self, path: &Path, error: &std::io::Error) {
+        tracing::warn!(source = self.context.delivery.source(), path = %path.display(), %error, "a file cannot be read");
+    }
+
+    /// Delivers the lines of one file; whether there were any.
+    fn read_file(&mut self, inode: u64, handle: &Handle) -> bool {
+        let settings = &self.context.settings;
+        let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
+        let Some(tailed) = self.files.get_mut(&inode) else { return false };
+        let mut has_read = false;
+        for _ in 0..settings.number("maxBatchCount") {
+            let Some(file) = &tailed.file else { break };
+            let position = tailed.identity.position;
+            let batch = match read_lines(file, position, lines_max, line_max, false) {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
+                    break;
+                }
+            };
+            tailed.is_at_end = batch.lines.is_empty();
+            if tailed.is_at_end {
+                break;
+            }
+            let group = tailed.group.and_then(|group| self.groups.get(group));
+            let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
+            let events = events(&self.context, &tailed.path, headers, &batch);
+            if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
+                break;
+            }
+            tailed.identity.advance(&batch.raw, batch.end);
+            tailed.read_at = Instant::now();
+            has_read = true;
+            if self.context.stop.is_set() {
+                break;
+            }
+        }
+        has_read
+    }
+
+    fn note(&mut self) {
+        if let Err(error) = self.positions.write(self.files.values()) {
+            tracing::error!(source = self.context.delivery.source(), %error, "positions cannot be noted: after a kill, lines will come again");
+        }
+    }
+}
+
+fn events(
+    context: &SourceContext,
+    path: &Path,
+    headers: &[(String, String)],
+    batch: &FileBatch,
+) -> Vec<Event> {
+    let settings = &context.settings;
+    let (has_offset, has_file) = (settings.flag("byteOffsetHeader"), settings.flag("fileHeader"));
+    let event = |line: &crate::codec::file_lines::FileLine| {
+        if line.is_part {
+            context.delivery.counters().malformed.add(1);
+        }
+        let mut event = Event::new(line.line.clone());
+        for (name, value) in headers {
+            event.headers.set(name.as_str(), value.as_str());
+        }
+        if has_file {
+            event.headers.set(settings.required("fileHeaderKey"), path.display().to_string());
+        }
+        if has_offset {
+            event.headers.set("byteoffset", line.offset.to_string());
+        }
+        event
+    };
+    batch.lines.iter().map(event).collect()
+}

@@ -1,0 +1,117 @@
+//! The source `thrift`: Flume's service in Thrift.
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use super::avro::told;
+use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
+use super::{Running, SourceContext, Starting};
+use crate::codec::budget::Budget;
+use crate::codec::thrift::{Protocol, read_call, response};
+use crate::codec::wire::Wire;
+use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Source,
+    name: "thrift",
+    aliases: &["org.apache.flume.source.ThriftSource"],
+    doc: "Listens for Flume's Thrift sinks and SDK clients, with framed transport. A batch is answered with `OK` when \
+          it is in its channels.",
+    keys: &[
+        key("bind", Kind::Text, Fallback::Required, "The address to listen at."),
+        key("port", PORT, Fallback::Required, "The port."),
+        key(
+            "protocol",
+            Kind::Choice(&["compact", "binary"]),
+            Fallback::Is("compact"),
+            "Has to be what the clients have.",
+        ),
+        key("threads", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
+        key(
+            "ssl",
+            Kind::Only(&["false"], "TLS of sources is not there yet"),
+            Fallback::Is("false"),
+            "TLS.",
+        ),
+        key(
+            "kerberos",
+            Kind::Only(&["false"], "there is no Kerberos here"),
+            Fallback::Is("false"),
+            "Kerberos.",
+        ),
+    ],
+    shared: &[CONNECTIONS, BUFFERS],
+};
+
+const OK: i32 = 0;
+const FAILED: i32 = 1;
+
+pub(crate) fn start(context: SourceContext) -> Starting {
+    Box::pin(async move {
+        let settings = &context.settings;
+        let listener = bind(settings.required("bind"), settings.port("port")).await?;
+        let (budget, context) = (budget(&context), Arc::new(context));
+        let of_connection = Arc::clone(&context);
+        let connection = move |socket, peer| {
+            let (context, budget) = (Arc::clone(&of_connection), Arc::clone(&budget));
+            async move {
+                if let Err(error) = serve_calls(socket, &context, &budget).await {
+                    told(&context, peer, &error);
+                }
+            }
+        };
+        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
+    })
+}
+
+/// The protocol that a component has.
+pub(crate) fn protocol(settings: &crate::settings::Settings) -> Protocol {
+    if settings.is("protocol", "binary") { Protocol::Binary } else { Protocol::Compact }
+}
+
+async fn serve_calls(
+    socket: TcpStream,
+    context: &SourceContext,
+    budget: &Arc<Budget>,
+) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let protocol = protocol(&context.settings);
+    let message_bytes_max = context.settings.size("maxMessageBytes");
+    let mut wire = Wire::new(socket, None);
+    let mut share = budget.share();
+    loop {
+        let head = tokio::select! {
+            () = context.stop.wait() => return Ok(()),
+            head = wire.read_head::<4>() => head?,
+        };
+        let Some(head) = head else { return Ok(()) };
+        let length = u32::from_be_bytes(head) as usize;
+        if length > message_bytes_max {
+            let text =
+                format!("a frame of {length} bytes is above {message_bytes_max} (maxMessageBytes)");
+            return Err(std::io::Error::other(text));
+        }
+        let message = wire.read(length, &mut share).await?;
+        let mut call = read_call(&message, protocol).map_err(std::io::Error::other)?;
+        drop(message);
+        let answer = match std::mem::replace(&mut call.events, Ok(Vec::new())) {
+            Ok(events) => {
+                let delivered = context.delivery.deliver(events).await;
+                let status = delivered.map(|()| OK).unwrap_or_else(|error| {
+                    tracing::warn!(source = context.delivery.source(), %error, "a batch is refused");
+                    FAILED
+                });
+                response(&call, protocol, Ok(status))
+            }
+            Err(error) => {
+                context.delivery.counters().malformed.add(1);
+                response(&call, protocol, Err(&error.to_string()))
+            }
+        };
+        share.clear();
+        let mut framed = (answer.len() as u32).to_be_bytes().to_vec();
+        framed.extend_from_slice(&answer);
+        wire.write(&framed).await?;
+    }
+}

@@ -1,0 +1,178 @@
+//! Channels: what is put is there as a whole, what is taken is gone when it is committed, whatever comes between.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::toml;
+use crate::channel::Channel;
+use crate::counters::SourceCounters;
+use crate::delivery::Delivery;
+use crate::event::Event;
+use crate::selector::Selector;
+
+const SOON: Duration = Duration::from_millis(200);
+
+async fn open(kind: &str, more: &str) -> Arc<Channel> {
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = '{kind}'\n'keep-alive' = 0\n{more}\n"
+    );
+    let config = toml(&text).expect("makes sense");
+    Channel::open(&config.channels["c"]).await.expect("opens")
+}
+
+async fn open_file(folder: &Path, more: &str) -> Arc<Channel> {
+    let more = format!("dataDirs = '{}'\nminimumRequiredSpace = 1048576\n{more}", folder.display());
+    open("file", &more).await
+}
+
+fn events(numbers: std::ops::Range<u32>) -> Vec<Event> {
+    let event = |number: u32| {
+        let mut event = Event::new(number.to_string());
+        event.headers.set("n", number.to_string());
+        event
+    };
+    numbers.map(event).collect()
+}
+
+async fn put(channel: &Arc<Channel>, numbers: std::ops::Range<u32>) {
+    let events = events(numbers);
+    channel.reserve(&events).await.expect("there is room").put(events).await.expect("is put");
+}
+
+async fn put_error(channel: &Arc<Channel>, numbers: std::ops::Range<u32>) -> String {
+    channel.reserve(&events(numbers)).await.expect_err("there is no room").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rolled_back_is_next_again_in_its_order() {
+    let folder = tempfile::tempdir().expect("is made");
+    for channel in [open("memory", "capacity = 100").await, open_file(folder.path(), "").await] {
+        put(&channel, 0..10).await;
+        let first = channel.take(4, SOON).await.expect("is taken");
+        assert_eq!(first.events, events(0..4));
+        let second = channel.take(4, SOON).await.expect("is taken");
+        assert_eq!(second.events, events(4..8));
+        second.commit();
+        drop(first);
+        assert_eq!(channel.len(), 6);
+        let rest = channel.take(100, SOON).await.expect("is taken");
+        assert_eq!(rest.events, [events(0..4), events(8..10)].concat());
+        rest.commit();
+        assert_eq!(channel.len(), 0);
+        assert!(channel.take(1, SOON).await.expect("is empty").events.is_empty());
+        channel.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_event_can_be_committed_before_the_rest() {
+    let folder = tempfile::tempdir().expect("is made");
+    for channel in [open("memory", "capacity = 100").await, open_file(folder.path(), "").await] {
+        put(&channel, 0..3).await;
+        let mut taken = channel.take(3, SOON).await.expect("is taken");
+        assert_eq!(taken.commit_one(1), events(1..2)[0]);
+        drop(taken);
+        let left = channel.take(3, SOON).await.expect("is taken");
+        assert_eq!(left.events, [events(0..1), events(2..3)].concat());
+        left.commit();
+        assert_eq!(channel.len(), 0);
+        channel.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_are_kept_and_named() {
+    let channel =
+        open("memory", "capacity = 10\ntransactionCapacity = 10\nbyteCapacity = 1024").await;
+    put(&channel, 0..8).await;
+    assert_eq!(put_error(&channel, 0..3).await, "channel c is full: 8 of 10 events");
+    assert!(put_error(&channel, 0..11).await.contains("above the 10 events"));
+    // What was taken and not committed holds its room.
+    let taken = channel.take(5, SOON).await.expect("is taken");
+    assert!(put_error(&channel, 0..3).await.contains("full"));
+    taken.commit();
+    put(&channel, 0..3).await;
+    let large = vec![Event::new(vec![0; 2000])];
+    let error = channel.reserve(&large).await.expect_err("is too large").to_string();
+    assert!(error.contains("above the 1024 bytes"), "{error}");
+
+    let folder = tempfile::tempdir().expect("is made");
+    let far = "capacity = 10\ntransactionCapacity = 10";
+    let channel = open_file(folder.path(), far).await;
+    put(&channel, 0..10).await;
+    assert!(put_error(&channel, 0..1).await.contains("10 of 10 events"));
+    channel.close().await;
+    // The bound holds for what was there before, too.
+    let channel = open_file(folder.path(), far).await;
+    assert!(put_error(&channel, 0..1).await.contains("10 of 10 events"));
+    channel.close().await;
+
+    let text = format!(
+        "dataDirs = '{}'\nminimumRequiredSpace = 9000000000000000000",
+        folder.path().display()
+    );
+    let channel = open("file", &text).await;
+    assert!(put_error(&channel, 0..1).await.contains("minimumRequiredSpace"));
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_channel_keeps_what_was_not_committed() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    for start in (0..1000).step_by(100) {
+        put(&channel, start..start + 100).await;
+    }
+    channel.take(300, SOON).await.expect("is taken").commit();
+    let id = {
+        let taken = channel.take(1, SOON).await.expect("is taken");
+        taken.event_id(0).expect("has one")
+    };
+    channel.close().await;
+    drop(channel);
+
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!(channel.len(), 700);
+    let taken = channel.take(1000, SOON).await.expect("is taken");
+    assert_eq!(taken.event_id(0), Some(id), "an event keeps its name");
+    assert_eq!(taken.events, events(300..1000));
+    // Neither committed nor closed: as by a kill.
+    drop(taken);
+    drop(channel);
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!(channel.len(), 700);
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_in_all_required_channels_or_in_none() {
+    let first = open("memory", "capacity = 100").await;
+    let second = open("memory", "capacity = 5\ntransactionCapacity = 5").await;
+    let names = ["c".to_owned(), "d".to_owned()];
+    let deliver = |optional: &str| {
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd']\n[sources.r.selector]\n{optional}\n\
+             [channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\n"
+        );
+        let config = toml(&text).expect("makes sense");
+        let selector = Selector::new(&config.sources[0].selector, &names).expect("fits");
+        let counters = Arc::new(SourceCounters::default());
+        let channels = vec![Arc::clone(&first), Arc::clone(&second)];
+        (Delivery::new("r", channels, selector, Vec::new(), Arc::clone(&counters)), counters)
+    };
+    let (delivery, counters) = deliver("type = 'replicating'");
+    assert_eq!(delivery.batch_max(), 5);
+    delivery.deliver(events(0..4)).await.expect("there is room");
+    delivery.deliver(events(4..8)).await.expect_err("the second has none");
+    assert_eq!((first.len(), second.len()), (4, 4));
+    assert_eq!(
+        (counters.received.get(), counters.accepted.get(), counters.channel_failures.get()),
+        (8, 4, 1)
+    );
+
+    let (delivery, counters) = deliver("optional = 'd'");
+    delivery.deliver(events(4..8)).await.expect("the second need not");
+    assert_eq!((first.len(), second.len()), (8, 4));
+    assert_eq!((counters.accepted.get(), counters.optional_failures.get()), (4, 4));
+}

@@ -1,0 +1,102 @@
+//! Whole agents, in this process.
+
+use std::time::Duration;
+
+use super::toml;
+use crate::agent::{Channels, RunningAgent};
+use crate::counters::Registry;
+
+fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
+    let json = registry.json();
+    let text = json[component][counter]
+        .as_str()
+        .unwrap_or_else(|| panic!("{component} {counter}: {json}"));
+    text.parse().expect("is a number")
+}
+
+async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_routed_by_their_headers_and_each_arrives_once() {
+    let folder = tempfile::tempdir().expect("is made");
+    let (odd, even) = (folder.path().join("odd"), folder.path().join("even"));
+    std::fs::create_dir(&odd).expect("is made");
+    std::fs::create_dir(&even).expect("is made");
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\ntotalEvents = 1000\nbatchSize = 10\nchannels = ['o', 'e']\n\
+         [[sources.r.interceptors]]\ntype = 'regex_extractor'\nregex = '([0-9])$'\n\
+         [sources.r.interceptors.serializers.s]\nname = 'last'\n\
+         [[sources.r.interceptors]]\ntype = 'regex_filter'\nregex = '^99'\nexcludeEvents = true\n\
+         [sources.r.selector]\ntype = 'multiplexing'\nheader = 'last'\ndefault = 'o'\nmapping.0 = 'e'\nmapping.2 = 'e'\n\
+         mapping.4 = 'e'\nmapping.6 = 'e'\n\
+         [channels.o]\ntype = 'memory'\n[channels.e]\ntype = 'file'\ndataDirs = '{}'\nminimumRequiredSpace = 1048576\n\
+         [sinks.o]\ntype = 'file_roll'\nchannel = 'o'\n'sink.directory' = '{}'\n\
+         [sinks.e]\ntype = 'file_roll'\nchannel = 'e'\n'sink.directory' = '{}'\n'sink.serializer' = 'JSON'\n",
+        folder.path().join("channel").display(),
+        odd.display(),
+        even.display()
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    // 990 to 999, and 99, are filtered out.
+    wait_for("all events", || {
+        count(&registry, "SINK.o", "EventDrainSuccessCount")
+            + count(&registry, "SINK.e", "EventDrainSuccessCount")
+            == 989
+    })
+    .await;
+    assert_eq!(count(&registry, "SOURCE.r", "EventInterceptedCount"), 11);
+    let channels = agent.end_sinks().await;
+    for (_, (_, channel)) in channels {
+        assert_eq!(channel.len(), 0);
+        channel.close().await;
+    }
+    let lines = |folder: &std::path::Path| -> Vec<String> {
+        let files =
+            std::fs::read_dir(folder).expect("is there").map(|file| file.expect("is there").path());
+        files
+            .flat_map(|file| {
+                std::fs::read_to_string(file)
+                    .expect("is text")
+                    .lines()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let is_even = |number: &u32| matches!(number % 10, 0 | 2 | 4 | 6);
+    let all = (0..990).filter(|number| *number != 99);
+    let (evens, odds): (Vec<u32>, Vec<u32>) = all.partition(is_even);
+    let mut found: Vec<u32> =
+        lines(&odd).iter().map(|line| line.parse().expect("is a number")).collect();
+    found.sort();
+    assert_eq!(found, odds);
+    assert_eq!(lines(&even).len(), evens.len());
+    assert_eq!(lines(&even)[0], r#"{"body":"0","headers":{"last":"0"}}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_says_why_and_leaves_nothing_open() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let port = taken.local_addr().expect("has one").port();
+    let folder = tempfile::tempdir().expect("is made");
+    let text = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\n\
+         [channels.c]\ntype = 'file'\ndataDirs = '{}'\n",
+        folder.path().display()
+    );
+    let config = toml(&text).expect("makes sense");
+    for _ in 0..2 {
+        let started =
+            RunningAgent::start(config.clone(), &Channels::new(), &Registry::default()).await;
+        let error = started.err().expect("the port is taken").to_string();
+        assert!(error.starts_with("source r cannot start: cannot listen at 127.0.0.1:"), "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! `logway agent`: events from where they arise to where they are wanted.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use logway_agent::config::ConfigFile;
+use logway_agent::{AgentError, RunOptions};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::error::CliError;
+use super::output;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum AgentCommand {
+    Run(RunArgs),
+    Check(CheckArgs),
+}
+
+/// Run the agent of a file until SIGTERM or SIGINT
+///
+/// When the file changes, the agent changes with it, and nothing is lost. `ready` is printed once all components have
+/// started.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Serve counters over HTTP at this address, as JSON and for Prometheus
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    /// How often to look whether the file has changed, in seconds; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    reload_interval: u64,
+    /// How long channels in memory may take to become empty at the end, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain: u64,
+}
+
+/// Show what would run, and all that is wrong with the file
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    file: FileArgs,
+}
+
+/// Where the configuration is.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The configuration, in TOML
+    #[arg(value_name = "FILE", required_unless_present = "flume_conf")]
+    file: Option<PathBuf>,
+    /// The configuration, in the form of Apache Flume's properties
+    #[arg(long, value_name = "FILE", conflicts_with = "file", requires = "name")]
+    flume_conf: Option<PathBuf>,
+    /// The agent in Flume's file
+    #[arg(long, value_name = "NAME", requires = "flume_conf")]
+    name: Option<String>,
+}
+
+impl FileArgs {
+    fn config_file(self) -> ConfigFile {
+        match (self.flume_conf, self.name, self.file) {
+            (Some(path), Some(name), _) => ConfigFile::Flume { path, name },
+            (_, _, file) => ConfigFile::Toml(file.unwrap_or_default()),
+        }
+    }
+}
+
+/// Carries a command out.
+pub(super) async fn run(command: AgentCommand) -> Result<(), CliError> {
+    match command {
+        AgentCommand::Run(args) => run_agent(args).await,
+        AgentCommand::Check(args) => check(args),
+    }
+}
+
+async fn run_agent(args: RunArgs) -> Result<(), CliError> {
+    let options = RunOptions {
+        metrics: args.metrics,
+        reload_interval: (args.reload_interval > 0)
+            .then(|| Duration::from_secs(args.reload_interval)),
+        drain_patience: Duration::from_secs(args.drain),
+    };
+    let file = args.file.config_file();
+    let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let end = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let ready = |metrics: Option<std::net::SocketAddr>| {
+        let metrics = metrics.map(|address| format!(" metrics={address}")).unwrap_or_default();
+        // Who reads nothing of it loses nothing by it.
+        let _ = output::print(&format!("ready{metrics}\n"));
+    };
+    logway_agent::run(&file, &options, ready, end).await.map_err(refused)
+}
+
+fn check(args: CheckArgs) -> Result<(), CliError> {
+    let file = args.file.config_file();
+    let config = file.read().and_then(|text| file.parse(&text)).map_err(refused)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    output::print(&config.tree())
+}
+
+fn refused(error: AgentError) -> CliError {
+    let is_config = matches!(error, AgentError::Config(_));
+    let error = CliError::Input(error.to_string());
+    match is_config {
+        true => error.with_hint("docs/reference/agents.md has all components and keys"),
+        false => error,
+    }
+}

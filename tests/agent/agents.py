@@ -1,0 +1,127 @@
+"""Our agents and Flume's, as processes of a case."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+import urllib.request
+from pathlib import Path
+
+from harness.broker import fresh_directory
+from harness.logway import BINARY
+from harness.waiting import wait_until
+
+DEADLINE_S = 60
+
+
+def free_port() -> int:
+    """A port that nobody listens at just now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class AgentProcess:
+    """A process with a configuration, which a case starts, kills and starts again."""
+
+    def __init__(self, case: unittest.TestCase, directory: Path, name: str, configuration: str):
+        self.file = directory / f"{name}.conf"
+        self.file.write_text(configuration)
+        self.log = directory / f"{name}.log"
+        self.process = None
+        case.addCleanup(self.kill)
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def is_ready(self, log: str) -> bool:
+        raise NotImplementedError
+
+    def start(self):
+        began = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+        def ready() -> bool:
+            text = self.log.read_bytes()[began:].decode(errors="replace")
+            assert self.process.poll() is None, f"{self.file.name} ended before it was ready:\n{text[-4000:]}"
+            return self.is_ready(text)
+
+        wait_until(ready, f"{self.file.name} to be ready", DEADLINE_S)
+        return self
+
+    def kill(self):
+        """As a power cut of the process: SIGKILL."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def stop(self) -> int:
+        """In good order; the exit code."""
+        self.process.terminate()
+        return self.process.wait(DEADLINE_S)
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def rss_bytes(self) -> int:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the process is gone")
+
+
+class Agent(AgentProcess):
+    """Ours; its configuration is TOML, or with `flume_name` one of Flume's."""
+
+    def __init__(self, case, directory, name, configuration, flume_name: str = ""):
+        super().__init__(case, directory, name, configuration)
+        self.flume_name = flume_name
+        self.metrics_port = free_port()
+
+    def command(self):
+        file = ["--flume-conf", str(self.file), "--name", self.flume_name] if self.flume_name else [str(self.file)]
+        return [BINARY, "agent", "run", *file, "--metrics", f"127.0.0.1:{self.metrics_port}", "--reload-interval", "1"]
+
+    def is_ready(self, log):
+        return "ready metrics=" in log
+
+    def counters(self, component: str) -> dict[str, str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=DEADLINE_S) as page:
+            return json.load(page)[component]
+
+    def count(self, component: str, counter: str) -> int:
+        return int(self.counters(component)[counter])
+
+
+class Flume(AgentProcess):
+    """Apache Flume 1.11, with the agent `a` of a properties file."""
+
+    def command(self):
+        jars = Path(os.environ["FLUME_JARS"])
+        application = ["org.apache.flume.node.Application", "--conf-file", str(self.file), "--name", "a", "--no-reload-conf"]
+        return ["java", "-Xmx128m", "-cp", f"{jars}/*", *application]
+
+    def is_ready(self, log):
+        # Each component says so once.
+        return log.count(" started") >= self.file.read_text().count(".type = ")
+
+
+class AgentCase(unittest.TestCase):
+    """A case with a directory of its own."""
+
+    def setUp(self):
+        self.directory = fresh_directory(f"agent-{type(self).__name__.lower()}-{self._testMethodName}")
+
+    def made(self, name: str) -> Path:
+        """A directory below it."""
+        path = self.directory / name
+        path.mkdir(exist_ok=True)
+        return path
+
+
+def lines_in(directory: Path) -> list[str]:
+    """All lines of all files."""
+    return [line for file in sorted(directory.iterdir()) for line in file.read_text().splitlines()]
