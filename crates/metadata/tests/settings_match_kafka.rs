@@ -26,6 +26,8 @@ const OTHER_DEFAULTS: &[&str] = &[
     // A dead broker is noticed within a second.
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
+    // A node that was started again leads again, before the next one is stopped.
+    "leader.imbalance.check.interval.seconds",
     // Bounds for a small machine, where Kafka has none.
     "group.max.size",
     "max.connections",

@@ -268,6 +268,21 @@ impl Collector for NodeState {
                 of_cluster.leaderless,
             ),
             (
+                "logway_partitions_at_min_isr",
+                "Partitions that this broker leads with as many replicas in sync as min.insync.replicas, and fewer than there are",
+                of_cluster.at_min_isr,
+            ),
+            (
+                "logway_partitions_reassigning",
+                "Partitions that this broker leads and that are on their way to other nodes",
+                of_cluster.reassigning,
+            ),
+            (
+                "logway_partitions_led_by_others",
+                "Partitions of which this node is the preferred leader, and that another one leads",
+                of_cluster.led_by_others,
+            ),
+            (
                 "logway_brokers_active",
                 "Brokers of the cluster that are not fenced",
                 of_cluster.active,
@@ -338,6 +353,9 @@ struct ClusterGauges {
     led: usize,
     under_replicated: usize,
     under_min_isr: usize,
+    at_min_isr: usize,
+    reassigning: usize,
+    led_by_others: usize,
     leaderless: usize,
     active: usize,
     leads: usize,
@@ -351,6 +369,9 @@ impl ClusterGauges {
             led: 0,
             under_replicated: 0,
             under_min_isr: 0,
+            at_min_isr: 0,
+            reassigning: 0,
+            led_by_others: 0,
             leaderless: 0,
             active: image.brokers().filter(|broker| image.is_active(broker.id)).count(),
             leads: usize::from(node.quorum.status().leader == Some(own)),
@@ -359,6 +380,8 @@ impl ClusterGauges {
             for (id, partition) in topic.image.numbered_partitions() {
                 gauges.leaderless += usize::from(partition.leader.is_none());
                 if partition.leader != Some(own) {
+                    let is_preferred = partition.replicas.first() == Some(&own);
+                    gauges.led_by_others += usize::from(is_preferred);
                     continue;
                 }
                 gauges.led += 1;
@@ -368,6 +391,11 @@ impl ClusterGauges {
                 let is_under =
                     replica.is_some_and(|replica| replica.in_sync() < replica.in_sync_min());
                 gauges.under_min_isr += usize::from(is_under);
+                let is_at =
+                    replica.is_some_and(|replica| replica.in_sync() == replica.in_sync_min());
+                gauges.at_min_isr +=
+                    usize::from(is_at && partition.replicas.len() > partition.isr.len());
+                gauges.reassigning += usize::from(partition.reassignment.is_some());
             }
         }
         gauges

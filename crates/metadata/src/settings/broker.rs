@@ -17,7 +17,17 @@
 //! Lists are TOML arrays or texts with commas. A setting that is given twice, or that does not
 //! exist, stops the broker from starting.
 
+mod names;
+
 use std::sync::LazyLock;
+
+pub use names::{
+    CATCH_UP_RATE_SETTING, CLEANER_BACKOFF_SETTING, CLEANER_MEMORY_SETTING, CLEANER_RATE_SETTING,
+    CLEANER_THREADS_SETTING, CONNECTION_RATE_SETTING, CONNECTIONS_OF_ADDRESSES_SETTING,
+    CONNECTIONS_PER_ADDRESS_SETTING, CONNECTIONS_SETTING, FOLLOWER_THROTTLE_RATE_SETTING,
+    JOIN_TOKEN_SETTING, JOIN_TOKENS_SETTING, LEADER_THROTTLE_RATE_SETTING, MOVES_RATE_SETTING,
+    NODE_AUTHORITY_SETTING, NODE_DUTY_SETTING, PRODUCER_EXPIRATION_SETTING, STANDARD_AUTHORIZER,
+};
 
 use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
@@ -96,60 +106,6 @@ const fn rate(name: &'static str, doc: &'static str) -> Setting {
     const UNLIMITED: &str = "9223372036854775807";
     Setting::dynamic(name, Kind::long(0), UNLIMITED, "bytes per second", doc)
 }
-
-/// A token that this node joins by.
-pub const JOIN_TOKEN_SETTING: &str = "logway.join.token";
-
-/// Which authority join tokens name.
-pub const NODE_AUTHORITY_SETTING: &str = "logway.node.authority";
-
-/// What a node is there for, by its number.
-pub const NODE_DUTY_SETTING: &str = "logway.node.duty";
-
-/// What the cluster keeps of all tokens.
-pub const JOIN_TOKENS_SETTING: &str = "logway.join.tokens";
-
-/// How fast replicas move between log directories; Kafka's tool for reassignments sets it.
-pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
-
-/// How fast replicas of partitions that topics name catch up, on the side of their leaders.
-pub const LEADER_THROTTLE_RATE_SETTING: &str = "leader.replication.throttled.rate";
-
-/// The same on the side of the followers.
-pub const FOLLOWER_THROTTLE_RATE_SETTING: &str = "follower.replication.throttled.rate";
-
-/// How fast a leader sends to all other replicas that catch up.
-pub const CATCH_UP_RATE_SETTING: &str = "logway.replica.catch.up.max.bytes.per.second";
-
-/// How fast logs are compacted.
-pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
-
-/// How many logs are compacted at the same time.
-pub const CLEANER_THREADS_SETTING: &str = "log.cleaner.threads";
-
-/// The memory for keys of compaction.
-pub const CLEANER_MEMORY_SETTING: &str = "log.cleaner.dedupe.buffer.size";
-
-/// How often logs to compact are looked for.
-pub const CLEANER_BACKOFF_SETTING: &str = "log.cleaner.backoff.ms";
-
-/// How many connections there may be.
-pub const CONNECTIONS_SETTING: &str = "max.connections";
-
-/// How many connections there may be from one address.
-pub const CONNECTIONS_PER_ADDRESS_SETTING: &str = "max.connections.per.ip";
-
-/// How many there may be from some addresses instead.
-pub const CONNECTIONS_OF_ADDRESSES_SETTING: &str = "max.connections.per.ip.overrides";
-
-/// How many connections are accepted per second.
-pub const CONNECTION_RATE_SETTING: &str = "max.connection.creation.rate";
-
-/// Kafka's authorizer of clusters without ZooKeeper.
-pub const STANDARD_AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-
-/// How long an idempotent producer is remembered.
-pub const PRODUCER_EXPIRATION_SETTING: &str = "producer.id.expiration.ms";
 
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
@@ -332,9 +288,10 @@ static OWN_SETTINGS: &[Setting] = &[
     Setting::at_start(
         "leader.imbalance.check.interval.seconds",
         Kind::long(1),
-        Some("300"),
+        Some("30"),
         "seconds",
-        "How often the active controller looks whether partitions are led by the first of their replicas.",
+        "How often the active controller looks whether partitions are led by the first of their replicas, and has those lead \
+         that are in sync. So a node leads again soon after it is back.",
     ),
     rate(
         LEADER_THROTTLE_RATE_SETTING,
