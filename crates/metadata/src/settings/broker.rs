@@ -20,6 +20,7 @@
 use std::sync::LazyLock;
 
 use super::accepted::ACCEPTED_SETTINGS;
+use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::listener::LISTENER_SETTINGS;
 use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
@@ -37,7 +38,12 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let own = OWN_SETTINGS.iter().chain(LISTENER_SETTINGS).chain(ACCEPTED_SETTINGS).copied();
+        let own = OWN_SETTINGS
+            .iter()
+            .chain(LISTENER_SETTINGS)
+            .chain(CONSUMER_GROUP_SETTINGS)
+            .chain(ACCEPTED_SETTINGS)
+            .copied();
         let mut all: Vec<Setting> = own.chain(topic_defaults()).collect();
         all.sort_by_key(|setting| setting.name);
         all
