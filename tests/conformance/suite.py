@@ -35,6 +35,7 @@ from harness.seed import SEED
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
     # The scripts' records are of 2023, and Kafka looks for old ones half a minute after its start.
     "log.retention.ms": "-1",

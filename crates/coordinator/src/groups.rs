@@ -11,14 +11,16 @@ mod size;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use logway_model::PartitionId;
+use logway_model::{ErrorCode, PartitionId, TopicId};
 
-use crate::ids::{CommittedTopic, GroupId};
+use crate::consumer::{ConsumerGroup, ConsumerRecord, Waiting, WaitingByGroup};
+use crate::ids::{CommittedTopic, GroupId, MemberId};
 use crate::membership::{GroupState, Membership};
 use crate::memory::{GroupMemory, HeldMemory};
 use crate::offsets::{GroupOffsets, OffsetTopics};
 use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
+use crate::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::turn::Turn;
 
 pub(crate) use commit::refusal as commit_refusal;
@@ -38,6 +40,8 @@ pub(crate) struct Groups {
     topics_held: HeldMemory,
     /// Whether expired offsets are on their way out of the log, and more may follow.
     is_expiring: bool,
+    /// What waits until consumer groups can be worked on.
+    pub(crate) waiting: WaitingByGroup,
 }
 
 /// One group.
@@ -48,7 +52,28 @@ struct Group {
     metadata: Option<Arc<GroupMetadata>>,
     offsets: GroupOffsets,
     membership: Membership,
+    /// Set while it is a consumer group, which has no membership of the classic kind. Only [`Groups::replay`] changes it.
+    consumer: Option<Box<ConsumerGroup>>,
     held: HeldMemory,
+}
+
+/// The kinds of groups that there are (KIP-848).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupType {
+    /// Members join, and one of them assigns.
+    Classic,
+    /// The coordinator assigns.
+    Consumer,
+}
+
+impl GroupType {
+    /// The name that clients know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupType::Classic => "classic",
+            GroupType::Consumer => "consumer",
+        }
+    }
 }
 
 /// What a group takes, beside its name, its members and its offsets: with its places in maps.
@@ -68,19 +93,37 @@ impl<'a> GroupView<'a> {
         self.id
     }
 
-    /// Where the group is between two rebalances.
-    pub fn state(&self) -> GroupState {
-        self.group.membership.state()
+    /// Where the group is between two rebalances, by the name that Kafka's tools show.
+    pub fn state_name(&self) -> &'static str {
+        self.group.state_name()
     }
 
-    /// Counts the group's rebalances.
+    /// Which of Kafka's kinds of groups it is.
+    pub fn group_type(&self) -> GroupType {
+        self.group.group_type()
+    }
+
+    /// Counts the group's rebalances; of a consumer group it is the group epoch.
     pub fn generation(&self) -> i32 {
-        self.group.membership.generation()
+        match &self.group.consumer {
+            Some(consumer) => consumer.epoch().0,
+            None => self.group.membership.generation(),
+        }
+    }
+
+    /// The partitions that members of a consumer group have, or have yet to give up.
+    pub fn owned_partitions(
+        &self,
+    ) -> impl Iterator<Item = (&'a MemberId, TopicId, PartitionId)> + use<'a> {
+        let members = self.group.consumer.iter().flat_map(|consumer| consumer.members());
+        members.flat_map(|(id, member)| {
+            member.current.owned().map(move |(topic, partition)| (id, topic, partition))
+        })
     }
 
     /// The kind of group, such as `consumer`; empty for groups that only keep offsets.
     pub fn protocol_type(&self) -> &'a str {
-        self.group.membership.protocol_type().map_or("", |name| name.as_str())
+        self.group.protocol_type()
     }
 
     /// The assignor of the current generation; empty if there is none.
@@ -90,7 +133,15 @@ impl<'a> GroupView<'a> {
 
     /// How many members there are.
     pub fn member_count(&self) -> usize {
-        self.group.membership.members().len()
+        match &self.group.consumer {
+            Some(consumer) => consumer.member_count(),
+            None => self.group.membership.members().len(),
+        }
+    }
+
+    /// Whether there is a member of that id in a consumer group.
+    pub fn has_member(&self, id: &str) -> bool {
+        self.group.consumer.as_ref().is_some_and(|consumer| consumer.member(id).is_some())
     }
 
     /// The members as the log knows them, with their assignments; empty until a generation has been stable.
@@ -117,11 +168,49 @@ pub(crate) fn new_group_bytes(id: &str) -> usize {
 }
 
 impl Group {
+    /// Whether it has no members.
+    fn is_empty(&self) -> bool {
+        match &self.consumer {
+            Some(consumer) => consumer.is_empty(),
+            None => self.membership.state() == GroupState::Empty,
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        match &self.consumer {
+            Some(consumer) => consumer.state().name(),
+            None => self.membership.state().name(),
+        }
+    }
+
+    fn group_type(&self) -> GroupType {
+        match &self.consumer {
+            Some(_) => GroupType::Consumer,
+            None => GroupType::Classic,
+        }
+    }
+
+    fn protocol_type(&self) -> &str {
+        match &self.consumer {
+            Some(_) => CONSUMER_PROTOCOL_TYPE,
+            None => self.membership.protocol_type().map_or("", |name| name.as_str()),
+        }
+    }
+
+    /// Whether a member subscribes to the topic, or might.
+    fn is_subscribed_to(&self, topic: &CommittedTopic) -> bool {
+        match &self.consumer {
+            Some(consumer) => consumer.is_subscribed_to(topic),
+            None => self.membership.is_subscribed_to(topic),
+        }
+    }
+
     /// Counts what the group takes.
     fn count(&mut self, id: &GroupId) {
         let metadata_bytes = self.metadata.as_ref().map_or(0, |metadata| metadata.bytes_max());
         let members_bytes = self.membership.counted_bytes();
-        let bytes = self.offsets.held_bytes() + members_bytes + metadata_bytes;
+        let consumer_bytes = self.consumer.as_ref().map_or(0, |consumer| consumer.held_bytes());
+        let bytes = self.offsets.held_bytes() + members_bytes + metadata_bytes + consumer_bytes;
         self.held.set(new_group_bytes(id.as_str()) + bytes);
     }
 }
@@ -135,6 +224,7 @@ impl Groups {
             memory: memory.clone(),
             topics_held: memory.hold(0),
             is_expiring: false,
+            waiting: WaitingByGroup::new(),
         }
     }
 
@@ -153,6 +243,7 @@ impl Groups {
             GroupRecord::Metadata { group, metadata: Some(metadata) } => {
                 self.get_or_insert(group).0.metadata = Some(metadata.clone());
             }
+            GroupRecord::Consumer { group, record } => self.replay_consumer(group, record),
             // Its offsets have tombstones of their own.
             GroupRecord::Metadata { group: id, metadata: None } => {
                 if let Some(group) = self.by_id.get_mut(id) {
@@ -165,6 +256,22 @@ impl Groups {
         }
     }
 
+    fn replay_consumer(&mut self, id: &GroupId, record: &ConsumerRecord) {
+        if record.is_tombstone() && self.consumer(id).is_none() {
+            return;
+        }
+        let (group, _) = self.get_or_insert(id);
+        if group.consumer.is_none() {
+            group.membership = Membership::new(id.clone());
+        }
+        let consumer = group.consumer.get_or_insert_with(|| Box::new(ConsumerGroup::new()));
+        consumer.apply(record);
+        // The last of what takes a group back.
+        if matches!(record, ConsumerRecord::Group(None)) && consumer.is_empty() {
+            group.consumer = None;
+        }
+    }
+
     fn get_or_insert(&mut self, group: &GroupId) -> (&mut Group, &mut OffsetTopics) {
         let entry = self.by_id.entry(group.clone()).or_insert_with(|| {
             self.names_bytes += group.as_str().len();
@@ -172,6 +279,7 @@ impl Groups {
                 metadata: None,
                 offsets: GroupOffsets::default(),
                 membership: Membership::new(group.clone()),
+                consumer: None,
                 held: self.memory.hold(0),
             }
         });
@@ -182,8 +290,8 @@ impl Groups {
     pub(crate) fn take_stock(&mut self, outbox: &Outbox, id: &GroupId) {
         self.topics_held.set(self.topics.held_bytes());
         let Some(group) = self.by_id.get_mut(id) else { return };
-        let is_gone =
-            group.metadata.is_none() && group.offsets.is_empty() && group.membership.is_idle();
+        let has_members = !group.membership.is_idle() || group.consumer.is_some();
+        let is_gone = group.metadata.is_none() && group.offsets.is_empty() && !has_members;
         if is_gone && !outbox.has_records_of(id) {
             self.by_id.remove(id);
             self.names_bytes -= id.as_str().len();
@@ -194,25 +302,68 @@ impl Groups {
 
     /// The log has been read: groups with members wait for them.
     pub(crate) fn start(&mut self, turn: &mut Turn) {
-        self.by_id.retain(|_, group| group.metadata.is_some() || !group.offsets.is_empty());
+        for group in self.by_id.values_mut() {
+            group.consumer = group.consumer.take().filter(|consumer| !consumer.is_gone());
+        }
+        self.by_id.retain(|_, group| {
+            group.metadata.is_some() || group.consumer.is_some() || !group.offsets.is_empty()
+        });
         self.names_bytes = self.by_id.keys().map(|id| id.as_str().len()).sum();
         for (id, group) in &mut self.by_id {
-            if let Some(metadata) = &group.metadata {
+            if let (Some(metadata), None) = (&group.metadata, &group.consumer) {
                 group.membership = Membership::restore(id.clone(), metadata);
                 group.membership.start(turn);
             }
             group.count(id);
         }
         self.topics_held.set(self.topics.held_bytes());
+        for id in self.consumer_groups(|_| true) {
+            self.start_consumer_timers(turn, &id);
+        }
     }
 
     /// Answers all that wait: the shard ends.
     pub(crate) fn stop(&mut self, turn: &mut Turn) {
+        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
+        for (token, request) in waiting.filter_map(Waiting::into_request) {
+            turn.reply(token, request.body.refused(ErrorCode::NotCoordinator));
+        }
         self.by_id.values_mut().for_each(|group| group.membership.stop(turn));
     }
 
     pub(crate) fn membership_mut(&mut self, id: &GroupId) -> Option<&mut Membership> {
         self.by_id.get_mut(id).map(|group| &mut group.membership)
+    }
+
+    /// A consumer group.
+    pub(crate) fn consumer(&self, id: &GroupId) -> Option<&ConsumerGroup> {
+        self.by_id.get(id)?.consumer.as_deref()
+    }
+
+    /// The consumer groups of which `is_meant` says so.
+    pub(crate) fn consumer_groups(
+        &self,
+        is_meant: impl Fn(&ConsumerGroup) -> bool,
+    ) -> Vec<GroupId> {
+        let all = self.by_id.iter();
+        let meant = all.filter(|(_, group)| group.consumer.as_deref().is_some_and(&is_meant));
+        meant.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// A group that is no consumer group, and whether the log has a record of its members.
+    pub(crate) fn classic(&mut self, id: &GroupId) -> Option<(&mut Membership, bool)> {
+        let group = self.by_id.get_mut(id)?;
+        Some((&mut group.membership, group.metadata.is_some()))
+    }
+
+    /// What the log knows of a classic group.
+    pub(crate) fn metadata(&self, id: &GroupId) -> Option<&Arc<GroupMetadata>> {
+        let group = self.by_id.get(id).filter(|group| group.consumer.is_none())?;
+        group.metadata.as_ref()
+    }
+
+    pub(crate) fn has_group(&self, id: &GroupId) -> bool {
+        self.by_id.contains_key(id)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,8 +1,8 @@
-//! The coordinator of classic consumer groups, as a state machine.
+//! The coordinator of consumer groups, as a state machine.
 //!
 //! A [`GroupShard`] has the groups of one partition of `__consumer_offsets`: who is a member, how far a rebalance is,
 //! what offsets are committed. It speaks Kafka's group protocol as Kafka 4.3's coordinator does (KIP-62, 134, 211,
-//! 345, 389, 394, 429, 447, 496, 814), and keeps its state as records of Kafka's own format. It is synchronous and
+//! 345, 389, 394, 429, 447, 496, 814, 848), and keeps its state as records of Kafka's own format. It is synchronous and
 //! knows no sockets, files, clocks, tasks or randomness: events come in, [`Effect`]s come out, so the same code runs
 //! in a broker and in a simulation.
 //!
@@ -29,7 +29,8 @@
 //!    not to be trusted any more (a failed sync, an epoch that is over), call [`GroupShard::unload`] instead.
 //! 4. **Time.** At [`GroupShard::next_deadline`] call [`GroupShard::tick`]. Late is harmless, early does nothing. Time
 //!    in which the task does not run should not count: members are judged by it, and nobody hears them meanwhile.
-//! 5. **Topics that are deleted.** Tell every shard with [`GroupShard::topics_deleted`].
+//! 5. **Topics that are deleted.** Tell every shard with [`GroupShard::topics_deleted`]. Show it each new state of the
+//!    metadata with [`GroupShard::cluster_changed`].
 //! 6. **Unload.** When the broker no longer leads the partition, or stops, call [`GroupShard::unload`] and send the
 //!    replies.
 //!
@@ -43,8 +44,12 @@
 //! not kept: after a load, groups go on with their last stable generation, and members that were joining are asked to
 //! join again.
 //!
+//! All of that is about classic groups. [Consumer groups](crate::consumer) (KIP-848) are kept in the log as a whole.
+//!
 //! Unlike Kafka's, this coordinator does not write a record for a group that nobody has been a member of yet.
 
+mod cluster_view;
+mod consumer;
 mod effect;
 mod error;
 mod fan_out;
@@ -66,16 +71,21 @@ mod subscription;
 mod timers;
 mod turn;
 
+pub use cluster_view::{ClusterView, ConsumerOverrides, EmptyCluster, TopicView};
+pub use consumer::{
+    Assignor, ClassicMember, ConsumerRecord, CurrentAssignment, GroupEpoch, GroupVersion,
+    MemberState, OwnedPartitions, Partitions, ResolvedPattern, Subscription, TargetVersion,
+    TopicSight,
+};
 pub use effect::{CommitToken, Effect};
 pub use error::RecordError;
 pub use fan_out::{offset_fetch_groups, offset_fetch_response};
-pub use groups::{DeletedTopic, GroupView};
+pub use groups::{DeletedTopic, GroupType, GroupView};
 pub use ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, partition_of_group};
 pub use machine::{EffectsOf, StateMachine};
-pub use membership::GroupState;
 pub use memory::GroupMemory;
 pub use moment::{ElapsedMs, Moment};
 pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata, OFFSETS_TOPIC};
 pub use request::{Client, Reply, Request, RequestBody, RequestToken};
-pub use settings::GroupSettings;
+pub use settings::{Bounded, ConsumerSettings, GroupSettings};
 pub use shard::GroupShard;

@@ -136,6 +136,16 @@ impl Protocols {
         Protocols(copied.collect())
     }
 
+    /// The same of pairs that were taken out before.
+    pub(crate) fn of_pairs(pairs: Vec<(ProtocolName, Bytes)>) -> Protocols {
+        Protocols(pairs)
+    }
+
+    /// Each name with its metadata, best first.
+    pub(crate) fn into_pairs(self) -> Vec<(ProtocolName, Bytes)> {
+        self.0
+    }
+
     /// The names, best first.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ProtocolName> {
         self.0.iter().map(|(name, _)| name)

@@ -19,6 +19,8 @@ use crate::ids::{CommittedTopic, GroupId, MemberId, ProtocolName};
 use crate::member::Member;
 use crate::record::{GroupMetadata, GroupRecord};
 use crate::subscription::{CONSUMER_PROTOCOL_TYPE, subscribed_topics};
+use crate::timers::Timer;
+use crate::turn::Turn;
 
 pub(crate) use comeback::StaticComeback;
 pub(crate) use join::{Join, refusal as join_refusal};
@@ -30,7 +32,7 @@ use roster::Roster;
 
 /// Where a group is between two rebalances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GroupState {
+pub(crate) enum GroupState {
     /// Without members: there may be offsets.
     Empty,
     /// The members are joining.
@@ -96,7 +98,7 @@ struct InitialRebalance {
 
 impl GroupState {
     /// The name that Kafka's tools show.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             GroupState::Empty => "Empty",
             GroupState::PreparingRebalance => "PreparingRebalance",
@@ -294,6 +296,57 @@ impl Membership {
         self.subscribed_topics = read.ok().map(|topics| topics.into_iter().flatten().collect());
         let topics = self.subscribed_topics.iter().flatten();
         self.subscribed_bytes = topics.map(|topic| SUBSCRIBED_BYTES + topic.as_str().len()).sum();
+    }
+
+    /// The record of a stable group of such members, who have their assignments.
+    pub(crate) fn record_of(
+        group: GroupId,
+        generation: i32,
+        members: Vec<Member>,
+        now: TimestampMs,
+    ) -> GroupRecord {
+        let mut membership = Membership::new(group);
+        members.into_iter().for_each(|member| membership.roster.insert(member));
+        membership.generation = generation;
+        membership.protocol_type = Some(CONSUMER_PROTOCOL_TYPE.into());
+        membership.protocol = membership.roster.elect_protocol();
+        membership.leader = membership.roster.first_id().cloned();
+        membership.move_to(GroupState::Stable, now);
+        membership.record(|member| member.assignment.clone())
+    }
+
+    /// Lets nobody wait any more, and no time run out: the group is about to become a consumer group.
+    pub(crate) fn suspend(&mut self, turn: &mut Turn) {
+        let code = ErrorCode::RebalanceInProgress;
+        self.refuse_syncs(turn, code);
+        for member_id in self.roster.ids() {
+            let take = |member: &mut Member| {
+                member.is_new = false;
+                member.awaiting_join.take()
+            };
+            if let Some(token) = self.roster.change(member_id.as_str(), take).flatten() {
+                turn.reply(token, join_refusal(member_id.as_str(), code));
+            }
+        }
+        self.comebacks = Comebacks::default();
+        turn.timers.clear(Timer::Join(self.group.clone()));
+        turn.timers.clear(Timer::Sync(self.group.clone()));
+    }
+
+    /// It did not become one, and goes on with a rebalance.
+    pub(crate) fn resume(&mut self, turn: &mut Turn) {
+        self.start(turn);
+        match self.state {
+            GroupState::PreparingRebalance => {
+                self.initial_rebalance = None;
+                let timeout_ms = self.roster.rebalance_timeout_ms();
+                turn.set_timer(Timer::Join(self.group.clone()), timeout_ms);
+            }
+            GroupState::CompletingRebalance => {
+                self.prepare_rebalance(turn, "it did not become a consumer group");
+            }
+            GroupState::Empty | GroupState::Stable => {}
+        }
     }
 
     /// The record of the group, with these assignments.

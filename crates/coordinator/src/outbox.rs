@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use logway_model::{ErrorCode, PartitionId};
 
+use crate::consumer::Conversion;
 use crate::effect::{CommitToken, Effect};
 use crate::groups::DeletedTopic;
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::StaticComeback;
 use crate::memory::HeldMemory;
 use crate::record::GroupRecord;
-use crate::request::{Reply, RequestToken};
+use crate::request::{Reply, Request, RequestToken};
 
 /// What leaves the shard, and what is to happen when its records are durable.
 #[derive(Debug, Default)]
@@ -29,6 +30,10 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct GroupInFlight {
     records: usize,
+    /// How many of them are not about offsets.
+    about_members: usize,
+    /// How many of those are a consumer group's.
+    of_consumer_group: usize,
     /// How many of them are about the offset of each partition.
     offsets: BTreeMap<CommittedTopic, BTreeMap<PartitionId, usize>>,
     /// The append with the last of them.
@@ -53,6 +58,14 @@ pub(crate) struct InFlight {
 pub(crate) enum Then {
     /// The reply leaves; if the append failed, as an error.
     Reply(RequestToken, Reply),
+    /// What members of a consumer group are told leaves; if the append failed, as errors.
+    ConsumersStored {
+        group: GroupId,
+        replies: Vec<(RequestToken, Reply)>,
+        conversion: Option<Conversion>,
+    },
+    /// A classic request to a group that was an empty consumer group, and is none any more.
+    Classic(Box<Request>),
     /// If the append failed, so does the reply that waits for a later one.
     FailLater(RequestToken),
     /// The members get what the leader assigned.
@@ -141,9 +154,16 @@ impl Outbox {
         let of_group = self.in_flight_of.entry(record.group().clone()).or_default();
         of_group.records += 1;
         of_group.last = token;
-        if let GroupRecord::Offset { topic, partition, .. } = record {
-            let of_topic = of_group.offsets.entry(topic.clone()).or_default();
-            *of_topic.entry(*partition).or_default() += 1;
+        match record {
+            GroupRecord::Offset { topic, partition, .. } => {
+                let of_topic = of_group.offsets.entry(topic.clone()).or_default();
+                *of_topic.entry(*partition).or_default() += 1;
+            }
+            GroupRecord::Metadata { .. } => of_group.about_members += 1,
+            GroupRecord::Consumer { .. } => {
+                of_group.about_members += 1;
+                of_group.of_consumer_group += 1;
+            }
         }
     }
 
@@ -153,8 +173,15 @@ impl Outbox {
         of_group.records -= 1;
         if of_group.records == 0 {
             self.in_flight_of.remove(record.group());
-        } else if let GroupRecord::Offset { topic, partition, .. } = record {
-            of_group.land(topic, *partition);
+            return;
+        }
+        match record {
+            GroupRecord::Offset { topic, partition, .. } => of_group.land(topic, *partition),
+            GroupRecord::Metadata { .. } => of_group.about_members -= 1,
+            GroupRecord::Consumer { .. } => {
+                of_group.about_members -= 1;
+                of_group.of_consumer_group -= 1;
+            }
         }
     }
 
@@ -191,6 +218,16 @@ impl Outbox {
     /// Whether there are any.
     pub(crate) fn has_records_of(&self, group: &GroupId) -> bool {
         self.in_flight_of.contains_key(group)
+    }
+
+    /// Whether any of them says something of the group itself, not only of its offsets.
+    pub(crate) fn has_members_in_flight(&self, group: &GroupId) -> bool {
+        self.in_flight_of.get(group).is_some_and(|of| of.about_members > 0)
+    }
+
+    /// Whether the group is a consumer group, or ceases to be one, when they are settled.
+    pub(crate) fn has_consumer_group_in_flight(&self, group: &GroupId) -> bool {
+        self.in_flight_of.get(group).is_some_and(|of| of.of_consumer_group > 0)
     }
 
     /// Does something when the last append about the group is settled; there has to be one.

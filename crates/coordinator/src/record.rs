@@ -7,6 +7,8 @@
 //! | an offset | type 1 (0 long ago), `OffsetCommitKey` v0 | version 4, or 1 with an expiry, `OffsetCommitValue` |
 //! | a classic group | type 2, `GroupMetadataKey` v0 | version 3, `GroupMetadataValue` |
 //!
+//! Those of consumer groups are in [`crate::consumer`].
+//!
 //! Type and version are two bytes each, in front. A record without a value takes the one before it back. Values of
 //! later versions of Kafka differ only in tagged fields (KIP-915), which are skipped.
 
@@ -20,6 +22,7 @@ use logway_wire::messages::{
 };
 use logway_wire::{Decoder, Encoder, Message, WireString};
 
+use crate::consumer::ConsumerRecord;
 use crate::error::RecordError;
 use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName};
 
@@ -46,6 +49,13 @@ pub enum GroupRecord {
         group: GroupId,
         /// Generation, protocol and members.
         metadata: Option<Arc<GroupMetadata>>,
+    },
+    /// Something about a consumer group.
+    Consumer {
+        /// The group.
+        group: GroupId,
+        /// What.
+        record: ConsumerRecord,
     },
 }
 
@@ -113,7 +123,7 @@ const OFFSET_WITH_EXPIRY_VERSION: i16 = 1;
 const METADATA_VERSION: i16 = 3;
 
 /// What a record takes at most beside the texts and bytes in it: lengths and numbers.
-const RECORD_BYTES_MAX: usize = 128;
+pub(crate) const RECORD_BYTES_MAX: usize = 128;
 
 /// What a member takes at most beside its texts and bytes.
 const MEMBER_BYTES_MAX: usize = 32;
@@ -171,7 +181,7 @@ impl GroupRecord {
                     metadata: value.map(group_metadata).map(Arc::new),
                 }))
             }
-            _ => Ok(None),
+            _ => ConsumerRecord::decode(record_type, &mut from, value),
         }
     }
 
@@ -194,6 +204,7 @@ impl GroupRecord {
                 let value = metadata.as_deref().map(encode_metadata);
                 (encode(GroupMetadataKey::RECORD_TYPE, &key, 0), value)
             }
+            GroupRecord::Consumer { group, record } => record.encode(group),
         }
     }
 
@@ -208,19 +219,25 @@ impl GroupRecord {
                 let metadata = metadata.as_ref().map_or(0, |metadata| metadata.bytes_max());
                 RECORD_BYTES_MAX + group.as_str().len() + metadata
             }
+            GroupRecord::Consumer { group, record } => group.as_str().len() + record.bytes_max(),
         }
     }
 
     /// The group that the record is about.
     pub fn group(&self) -> &GroupId {
         match self {
-            GroupRecord::Offset { group, .. } | GroupRecord::Metadata { group, .. } => group,
+            GroupRecord::Offset { group, .. }
+            | GroupRecord::Metadata { group, .. }
+            | GroupRecord::Consumer { group, .. } => group,
         }
     }
 }
 
 /// Reads a value with its version in front; later versions end in tagged fields that are skipped.
-fn decode_value<M: Message>(group: &WireString, value: &Bytes) -> Result<M, RecordError> {
+pub(crate) fn decode_value<M: Message>(
+    group: &WireString,
+    value: &Bytes,
+) -> Result<M, RecordError> {
     let error = |source| {
         let group = GroupId::from(group).to_string();
         RecordError::Value { group, source }
@@ -319,7 +336,7 @@ fn wire_member(member: &MemberMetadata) -> WireMember {
 }
 
 /// A number of two bytes and the message.
-fn encode(number: i16, message: &impl Message, version: i16) -> Bytes {
+pub(crate) fn encode(number: i16, message: &impl Message, version: i16) -> Bytes {
     let mut to = Encoder::new();
     to.i16(number);
     message

@@ -2,17 +2,19 @@
 
 use logway_model::{ErrorCode, Uuid};
 use logway_wire::WireString;
+use logway_wire::messages::consumer_group_describe_response::DescribedGroup as DescribedConsumerGroup;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
 use logway_wire::messages::{
-    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest,
-    SyncGroupResponse,
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest,
+    HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
+    ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse,
+    OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest, SyncGroupResponse,
 };
 
+use crate::consumer::{TopicSight, heartbeat_refusal};
 use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal};
 use crate::membership::{join_refusal, sync_refusal};
 
@@ -58,6 +60,20 @@ pub enum RequestBody {
     Heartbeat(HeartbeatRequest),
     /// End memberships.
     LeaveGroup(LeaveGroupRequest),
+    /// Become, stay or cease to be a member of a consumer group (KIP-848).
+    ConsumerGroupHeartbeat {
+        /// As received.
+        request: ConsumerGroupHeartbeatRequest,
+        /// Random: becomes the member's id if it has none.
+        fresh_id: Uuid,
+        /// The topics that the member may know of.
+        sight: TopicSight,
+    },
+    /// Describe those of the shard's groups that are consumer groups.
+    ConsumerGroupDescribe {
+        /// The names.
+        groups: Vec<WireString>,
+    },
     /// Store offsets. Topics are known by name here: the driver fills in the names of version 10's ids, answers for
     /// ids and topics that do not exist itself, and had better fill in the ids of names as well, so that a topic
     /// made anew is not read from an old topic's offsets. Both come back in the reply.
@@ -93,6 +109,8 @@ pub enum Reply {
     SyncGroup(SyncGroupResponse),
     Heartbeat(HeartbeatResponse),
     LeaveGroup(LeaveGroupResponse),
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
+    ConsumerGroupDescribe(Vec<DescribedConsumerGroup>),
     OffsetCommit(OffsetCommitResponse),
     OffsetFetch(OffsetFetchResponseGroup),
     OffsetDelete(OffsetDeleteResponse),
@@ -102,6 +120,17 @@ pub enum Reply {
 }
 
 impl RequestBody {
+    /// The group that a request of the classic protocol is about.
+    pub(crate) fn member_of(&self) -> Option<&str> {
+        match self {
+            RequestBody::JoinGroup { request, .. } => Some(&request.group_id),
+            RequestBody::SyncGroup(request) => Some(&request.group_id),
+            RequestBody::Heartbeat(request) => Some(&request.group_id),
+            RequestBody::LeaveGroup(request) => Some(&request.group_id),
+            _ => None,
+        }
+    }
+
     /// The answer of a shard that cannot serve the request now.
     pub(crate) fn refused(&self, code: ErrorCode) -> Reply {
         let error_code = code.code();
@@ -122,6 +151,15 @@ impl RequestBody {
                 Reply::Heartbeat(HeartbeatResponse { error_code, ..Default::default() })
             }
             RequestBody::LeaveGroup(_) => leave_refusal(code),
+            RequestBody::ConsumerGroupHeartbeat { .. } => heartbeat_refusal(code),
+            RequestBody::ConsumerGroupDescribe { groups } => {
+                let refused = groups.iter().cloned().map(|group_id| DescribedConsumerGroup {
+                    group_id,
+                    error_code,
+                    ..DescribedConsumerGroup::default()
+                });
+                Reply::ConsumerGroupDescribe(refused.collect())
+            }
             RequestBody::OffsetCommit(request) => commit_refusal(request, code),
             RequestBody::OffsetFetch(request) => {
                 let group_id = request.group_id.clone();
@@ -189,7 +227,13 @@ impl Reply {
             }
         };
         match &mut self {
+            Reply::JoinGroup(response) if response.error_code == 0 => {
+                return join_refusal(&response.member_id, code);
+            }
             Reply::LeaveGroup(_) => return leave_refusal(code),
+            Reply::ConsumerGroupHeartbeat(response) if response.error_code == 0 => {
+                return heartbeat_refusal(code);
+            }
             Reply::OffsetDelete(_) => return offset_delete_refusal(code),
             Reply::OffsetCommit(response) => {
                 let topics = response.topics.iter_mut();

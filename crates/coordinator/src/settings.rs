@@ -1,5 +1,8 @@
 //! What an operator can set.
 
+use crate::cluster_view::ConsumerOverrides;
+use crate::consumer::Assignor;
+
 /// The limits and times that a shard goes by.
 ///
 /// Those that Kafka has keep its name (in the comments) and meaning. The others bound what Kafka leaves unbounded.
@@ -43,6 +46,88 @@ pub struct GroupSettings {
     pub append_records_max: usize,
     /// Bytes of one append, where its records need not be appended together. Default 1 MiB.
     pub append_bytes_max: usize,
+    /// What consumer groups go by.
+    pub consumer: ConsumerSettings,
+}
+
+/// The limits and times of consumer groups (KIP-848).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerSettings {
+    /// `group.consumer.session.timeout.ms`: a member that is silent for longer is removed. Kafka's default, 45 s.
+    pub session_timeout: Bounded,
+    /// `group.consumer.heartbeat.interval.ms`: how often members say that they live. Kafka's default, 5 s.
+    pub heartbeat_interval: Bounded,
+    /// `group.consumer.assignment.interval.ms`: the least time between two assignments (KIP-1263). Kafka's default, 1 s.
+    pub assignment_interval: Bounded,
+    /// `group.consumer.max.size`: one member more gets GROUP_MAX_SIZE_REACHED. Default 10,000; Kafka has no limit.
+    pub size_max: usize,
+    /// `group.consumer.assignors`: those that members may ask for; the first is the default.
+    pub assignors: Vec<Assignor>,
+    /// `group.consumer.regex.refresh.interval.ms`: after so long patterns are matched with all topics anew. Kafka's
+    /// default, 10 min.
+    pub pattern_refresh_interval_ms: u32,
+    /// Bytes of a regular expression. A longer one gets INVALID_REGULAR_EXPRESSION. Default 1024; Kafka has no limit.
+    pub pattern_bytes_max: usize,
+    /// Regular expressions of a group. One more gets INVALID_REGULAR_EXPRESSION. Default 32; Kafka has no limit.
+    pub patterns_max: usize,
+    /// `group.consumer.migration.policy`: whether a classic group becomes a consumer group while it has members.
+    pub upgrades: bool,
+    /// `group.consumer.migration.policy`: whether a consumer group becomes a classic group while it has members.
+    pub downgrades: bool,
+}
+
+/// A time that can be set for each group, within bounds. All are in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounded {
+    /// What it is where nothing is set for the group.
+    pub default_ms: u32,
+    /// The least that counts.
+    pub min_ms: u32,
+    /// The most that counts.
+    pub max_ms: u32,
+}
+
+impl Bounded {
+    /// What it is for a group.
+    fn value_ms(self, set: Option<u32>) -> u32 {
+        // What was set may be from before the bounds were.
+        set.map_or(self.default_ms, |set| set.max(self.min_ms).min(self.max_ms.max(self.min_ms)))
+    }
+}
+
+impl ConsumerSettings {
+    /// How long a member may be silent.
+    pub(crate) fn session_timeout_ms(&self, overrides: &ConsumerOverrides) -> u32 {
+        self.session_timeout.value_ms(overrides.session_timeout_ms)
+    }
+
+    /// How often it is to say something.
+    pub(crate) fn heartbeat_interval_ms(&self, overrides: &ConsumerOverrides) -> u32 {
+        self.heartbeat_interval.value_ms(overrides.heartbeat_interval_ms)
+    }
+
+    /// The least time between two assignments.
+    pub(crate) fn assignment_interval_ms(&self, overrides: &ConsumerOverrides) -> u32 {
+        self.assignment_interval.value_ms(overrides.assignment_interval_ms)
+    }
+}
+
+impl Default for ConsumerSettings {
+    fn default() -> ConsumerSettings {
+        let bounded = |default_ms, min_ms, max_ms| Bounded { default_ms, min_ms, max_ms };
+        ConsumerSettings {
+            session_timeout: bounded(45_000, 45_000, 60_000),
+            heartbeat_interval: bounded(5_000, 5_000, 15_000),
+            assignment_interval: bounded(1_000, 0, 15_000),
+            size_max: 10_000,
+            assignors: Assignor::ALL.to_vec(),
+            pattern_refresh_interval_ms: 10 * 60 * 1000,
+            pattern_bytes_max: 1024,
+            patterns_max: 32,
+            upgrades: true,
+            downgrades: true,
+        }
+    }
 }
 
 impl Default for GroupSettings {
@@ -63,6 +148,7 @@ impl Default for GroupSettings {
             offsets_retention_check_interval_ms: 10 * 60 * 1000,
             append_records_max: 1000,
             append_bytes_max: 1 << 20,
+            consumer: ConsumerSettings::default(),
         }
     }
 }

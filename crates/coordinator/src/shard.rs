@@ -1,12 +1,15 @@
 //! The state machine.
 
+use std::sync::Arc;
+
 use logway_model::ErrorCode;
 use tracing::warn;
 
+use crate::cluster_view::ClusterView;
+use crate::consumer::Waiting;
 use crate::effect::{CommitToken, Effect};
 use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
-use crate::membership::Join;
 use crate::memory::GroupMemory;
 use crate::moment::{ElapsedMs, Moment};
 use crate::outbox::{InFlight, Outbox, Then};
@@ -31,6 +34,9 @@ pub struct GroupShard {
     groups: Groups,
     timers: Timers,
     outbox: Outbox,
+    view: Arc<dyn ClusterView>,
+    /// The version of the metadata that had the newest topics.
+    topics_made_at: i64,
     /// Topics that were deleted while the log was read.
     deleted_meanwhile: Vec<DeletedTopic>,
 }
@@ -43,8 +49,13 @@ enum Phase {
 }
 
 impl GroupShard {
-    /// A shard that has yet to be loaded. Its groups share `memory` with those of other shards.
-    pub fn new(settings: GroupSettings, memory: GroupMemory) -> GroupShard {
+    /// A shard that has yet to be loaded. Its groups share `memory` with those of other shards. `view` is what there is
+    /// of topics now.
+    pub fn new(
+        settings: GroupSettings,
+        memory: GroupMemory,
+        view: Arc<dyn ClusterView>,
+    ) -> GroupShard {
         GroupShard {
             phase: Phase::Loading,
             settings,
@@ -52,6 +63,8 @@ impl GroupShard {
             memory,
             timers: Timers::default(),
             outbox: Outbox::default(),
+            topics_made_at: view.version(),
+            view,
             deleted_meanwhile: Vec::new(),
         }
     }
@@ -75,6 +88,7 @@ impl GroupShard {
         groups.delete_topics(&mut turn, &deleted.into());
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
+        groups.refresh_consumers(&mut turn, |_| true);
         self.outbox.take_effects()
     }
 
@@ -146,6 +160,25 @@ impl GroupShard {
         self.timers.next()
     }
 
+    /// The cluster's metadata has changed. `has_changed` says of which topics; `has_new` is whether there are new ones.
+    pub fn cluster_changed(
+        &mut self,
+        now: Moment,
+        view: Arc<dyn ClusterView>,
+        has_changed: impl Fn(&str) -> bool,
+        has_new: bool,
+    ) -> Vec<Effect> {
+        if has_new {
+            self.topics_made_at = view.version();
+        }
+        self.view = view;
+        if self.phase == Phase::Active {
+            let (groups, mut turn) = self.split(now);
+            groups.refresh_consumers(&mut turn, |group| group.reads_any(&has_changed));
+        }
+        self.outbox.take_effects()
+    }
+
     /// Forgets the offsets of topics that have been deleted.
     pub fn topics_deleted(&mut self, now: Moment, topics: &[DeletedTopic]) -> Vec<Effect> {
         if self.phase == Phase::Loading {
@@ -173,6 +206,10 @@ impl GroupShard {
                 | Then::DeleteTopicsFrom { .. }
                 | Then::ExpireFrom { .. }
                 | Then::FailLater(_) => {}
+                Then::ConsumersStored { replies, .. } => {
+                    replies.into_iter().for_each(|(token, it)| turn.reply(token, it.failed(code)));
+                }
+                Then::Classic(request) => turn.reply(request.token, request.body.refused(code)),
             }
         }
         groups.stop(&mut turn);
@@ -200,8 +237,10 @@ impl GroupShard {
     }
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
-        let GroupShard { settings, memory, groups, timers, outbox, .. } = self;
-        (groups, Turn { now, settings, memory, reserved: Vec::new(), timers, outbox })
+        let GroupShard { settings, memory, groups, timers, outbox, view, .. } = self;
+        let (view, topics_made_at) = (&**view, self.topics_made_at);
+        let reserved = Vec::new();
+        (groups, Turn { now, settings, view, topics_made_at, memory, reserved, timers, outbox })
     }
 
     /// An append is done, as are all before it.
@@ -217,6 +256,8 @@ impl GroupShard {
         let mut last = None;
         for group in append.records.iter().map(GroupRecord::group) {
             if last.replace(group) != Some(group) {
+                let (groups, mut turn) = self.split(now);
+                groups.work_on_waiting(&mut turn, group);
                 self.groups.take_stock(&self.outbox, group);
             }
         }
@@ -238,7 +279,7 @@ impl GroupShard {
             (Then::AssignmentStored { group, generation }, _) => {
                 let metadata = records.iter().find_map(|record| match record {
                     GroupRecord::Metadata { metadata, .. } => metadata.as_deref(),
-                    GroupRecord::Offset { .. } => None,
+                    GroupRecord::Offset { .. } | GroupRecord::Consumer { .. } => None,
                 });
                 if let Some(membership) = groups.membership_mut(&group) {
                     membership.assignment_stored(&mut turn, generation, outcome, metadata);
@@ -248,6 +289,13 @@ impl GroupShard {
                 if let Some(membership) = groups.membership_mut(&group) {
                     membership.comebacks_stored(&mut turn, &comebacks, outcome);
                 }
+            }
+            (Then::ConsumersStored { group, replies, conversion }, _) => {
+                groups.consumers_stored(&mut turn, &group, replies, conversion, outcome);
+            }
+            (Then::Classic(request), Ok(())) => groups.classic_request(&mut turn, *request),
+            (Then::Classic(request), Err(code)) => {
+                turn.reply(request.token, request.body.refused(code));
             }
             (Then::DeleteTopics { group, topics }, _) => {
                 groups.delete_topics_of_group(&mut turn, &group, &topics);
@@ -279,6 +327,19 @@ impl GroupShard {
                 }
                 group
             }
+            Timer::Session(ref group, _)
+                if groups.consumer(group).is_some()
+                    || turn.outbox.has_consumer_group_in_flight(group) =>
+            {
+                let group = group.clone();
+                groups.work_on_consumers(&mut turn, &group, Waiting::Timer(timer));
+                group
+            }
+            Timer::Rebalance(ref group, _) | Timer::Assign(ref group) => {
+                let group = group.clone();
+                groups.work_on_consumers(&mut turn, &group, Waiting::Timer(timer));
+                group
+            }
             Timer::Session(group, member) => {
                 if let Some(membership) = groups.membership_mut(&group) {
                     membership.session_expired(&mut turn, &member);
@@ -292,14 +353,27 @@ impl GroupShard {
 
 /// Answers a request to a loaded shard, or begins to.
 fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
-    let Request { token, version, client, body } = request;
-    match body {
-        RequestBody::JoinGroup { request, fresh_id } => {
-            groups.join(turn, Join { token, version, client, request, fresh_id });
+    match &request.body {
+        RequestBody::ConsumerGroupHeartbeat { .. } => {
+            return groups.consumer_heartbeat(turn, request);
         }
-        RequestBody::SyncGroup(request) => groups.sync(turn, token, &request),
-        RequestBody::Heartbeat(request) => groups.heartbeat(turn, token, &request),
-        RequestBody::LeaveGroup(request) => groups.leave(turn, token, version, &request),
+        RequestBody::JoinGroup { .. }
+        | RequestBody::SyncGroup(_)
+        | RequestBody::Heartbeat(_)
+        | RequestBody::LeaveGroup(_) => return groups.classic_in_turn(turn, request),
+        _ => {}
+    }
+    let Request { token, version, body, .. } = request;
+    match body {
+        RequestBody::JoinGroup { .. }
+        | RequestBody::SyncGroup(_)
+        | RequestBody::Heartbeat(_)
+        | RequestBody::LeaveGroup(_)
+        | RequestBody::ConsumerGroupHeartbeat { .. } => {}
+        RequestBody::ConsumerGroupDescribe { groups: group_ids } => {
+            let described = groups.describe_consumers(turn, &group_ids);
+            turn.reply(token, Reply::ConsumerGroupDescribe(described));
+        }
         RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
         RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request),
         RequestBody::OffsetDelete(request) => groups.delete_offsets(turn, token, &request),
@@ -324,6 +398,7 @@ impl RequestBody {
             RequestBody::JoinGroup { request, .. } => Some(&request.group_id),
             RequestBody::SyncGroup(request) => Some(&request.group_id),
             RequestBody::LeaveGroup(request) => Some(&request.group_id),
+            RequestBody::ConsumerGroupHeartbeat { request, .. } => Some(&request.group_id),
             _ => None,
         }
     }

@@ -14,6 +14,10 @@ pub(crate) enum Timer {
     Join(GroupId),
     /// The members have to have asked for their assignments.
     Sync(GroupId),
+    /// A member of a consumer group has to have given up partitions.
+    Rebalance(GroupId, MemberId),
+    /// The last assignment of a consumer group is old enough for the next one.
+    Assign(GroupId),
     /// Offsets are looked through for those that have expired.
     Expiration,
 }
@@ -33,6 +37,11 @@ impl Timers {
             self.in_order.remove(&(old, timer.clone()));
         }
         self.in_order.insert((deadline, timer));
+    }
+
+    /// Whether a deadline is set.
+    pub(crate) fn is_set(&self, timer: &Timer) -> bool {
+        self.deadlines.contains_key(timer)
     }
 
     /// Clears a deadline, if it is set.

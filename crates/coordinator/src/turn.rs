@@ -1,5 +1,7 @@
 //! One event's way through the shard.
 
+use crate::cluster_view::{ClusterView, ConsumerOverrides};
+use crate::ids::GroupId;
 use crate::memory::{GroupMemory, Growth, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
@@ -12,6 +14,10 @@ use crate::timers::{Timer, Timers};
 pub(crate) struct Turn<'a> {
     pub(crate) now: Moment,
     pub(crate) settings: &'a GroupSettings,
+    /// The cluster as it is now.
+    pub(crate) view: &'a dyn ClusterView,
+    /// The version of the metadata that had the newest topics.
+    pub(crate) topics_made_at: i64,
     pub(crate) memory: &'a GroupMemory,
     /// What the event makes groups take, until that is counted itself.
     pub(crate) reserved: Vec<HeldMemory>,
@@ -23,6 +29,11 @@ impl Turn<'_> {
     /// Sets or moves a deadline, so much from now.
     pub(crate) fn set_timer(&mut self, timer: Timer, delay_ms: u64) {
         self.timers.set(timer, self.now.elapsed.after_ms(delay_ms));
+    }
+
+    /// What is set for a consumer group.
+    pub(crate) fn overrides(&self, group: &GroupId) -> ConsumerOverrides {
+        self.view.overrides(group.as_str())
     }
 
     /// Takes memory for what the event makes groups take, if there is room.

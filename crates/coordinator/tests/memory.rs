@@ -1,7 +1,10 @@
 //! What offsets cost in memory. Alone in its process, which is what is measured.
 
+use std::sync::Arc;
+
 use logway_coordinator::{
-    CommittedOffset, ElapsedMs, GroupMemory, GroupRecord, GroupSettings, GroupShard, Moment,
+    CommittedOffset, ElapsedMs, EmptyCluster, GroupMemory, GroupRecord, GroupSettings, GroupShard,
+    Moment,
 };
 use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, Uuid};
 
@@ -18,7 +21,8 @@ fn a_million_offsets_are_cheap() {
     const OFFSETS_PER_GROUP: i32 = 100;
     let memory = GroupMemory::new(1 << 30);
     let before = resident_bytes();
-    let mut shard = GroupShard::new(GroupSettings::default(), memory.clone());
+    let mut shard =
+        GroupShard::new(GroupSettings::default(), memory.clone(), Arc::new(EmptyCluster));
     let topics = ["orders", "payments", "shipments", "returns"];
     for number in 0..GROUPS {
         for place in 0..OFFSETS_PER_GROUP {

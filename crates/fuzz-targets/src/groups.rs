@@ -1,11 +1,12 @@
 //! Consumer groups: what members say, and the records that a coordinator reads at its start.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use logway_coordinator::{
-    Client, Effect, ElapsedMs, GroupMemory, GroupRecord, GroupSettings, GroupShard, Moment, Reply,
-    Request, RequestBody, RequestToken,
+    Client, Effect, ElapsedMs, EmptyCluster, GroupMemory, GroupRecord, GroupSettings, GroupShard,
+    Moment, Reply, Request, RequestBody, RequestToken,
 };
 use logway_model::{ErrorCode, TimestampMs, Uuid};
 use logway_wire::WireString;
@@ -78,7 +79,8 @@ struct Group {
 impl Group {
     fn load(records: &[GroupRecord]) -> Group {
         let settings = GroupSettings { initial_rebalance_delay_ms: 0, ..GroupSettings::default() };
-        let shard = GroupShard::new(settings, GroupMemory::new(GROUPS_BYTES_MAX));
+        let shard =
+            GroupShard::new(settings, GroupMemory::new(GROUPS_BYTES_MAX), Arc::new(EmptyCluster));
         let now = Moment { elapsed: ElapsedMs(0), wall: TimestampMs(1_700_000_000_000) };
         let mut group = Group { shard, now, requests: 0, replies: BTreeMap::new() };
         records.iter().for_each(|record| group.shard.replay(record));

@@ -127,6 +127,8 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DescribeClusterRequest => answered_by!(describe_cluster);
     DescribeProducersRequest => answered_by!(describe_producers);
     UnregisterBrokerRequest => answered_by!(unregister_broker);
+    ConsumerGroupHeartbeatRequest => groups::consumer_heartbeat::prepare;
+    ConsumerGroupDescribeRequest => groups::consumer_describe::prepare;
     GetTelemetrySubscriptionsRequest => answered_by!(get_telemetry_subscriptions);
     PushTelemetryRequest => answered_by!(push_telemetry);
     ListConfigResourcesRequest => answered_by!(list_config_resources);
@@ -173,7 +175,7 @@ fn refuse_api_versions(mut context: RequestContext) -> Result<Reply, RequestErro
     context.version = 0;
     let mut response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),
-        ..handlers::api_versions::announced_versions()
+        ..handlers::api_versions::announced(0)
     };
     // Which versions of this request there are; the others come with the answer to the next one.
     response.api_keys.retain(|api| api.api_key == ApiKey::ApiVersions.id());

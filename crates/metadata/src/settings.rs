@@ -15,6 +15,7 @@ mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
+pub mod consumer_groups;
 mod front_doors;
 mod given;
 mod listener;
@@ -27,7 +28,7 @@ mod reference;
 
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
-    DelegationTokenSettings, KinesisSettings, LogFormat, NODE_ID_SETTING,
+    ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

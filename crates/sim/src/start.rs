@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use logway_coordinator::{GroupMemory, GroupRecord, GroupSettings, GroupShard};
+use logway_coordinator::{EmptyCluster, GroupMemory, GroupRecord, GroupSettings, GroupShard};
 use logway_log::{Finding, LogError, RecoveryReport};
 use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_record::DecodeLimit;
@@ -110,7 +110,8 @@ impl World {
     /// Loads the shard of groups from its log.
     fn load_groups(&mut self) -> Result<(), Violation> {
         let settings = GroupSettings::default();
-        let mut shard = GroupShard::new(settings, GroupMemory::new(16 << 20));
+        let mut shard =
+            GroupShard::new(settings, GroupMemory::new(16 << 20), Arc::new(EmptyCluster));
         let log = self.broker.as_ref().expect("the world lives").log(&offsets_partition());
         for batch in crate::check::read_all(&log)? {
             let records = batch.records(DecodeLimit::DEFAULT);

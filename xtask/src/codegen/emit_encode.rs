@@ -135,6 +135,9 @@ fn is_set(field: &Field) -> String {
         (Default::Value(value), _) if value == "false" => place,
         (Default::Value(value), _) if value == "true" => format!("!{place}"),
         (Default::Value(value), _) => format!("{place} != {value}"),
+        (Default::Empty, Type::Struct(name)) if field.is_nullable() => {
+            format!("{place} != Some({name}::default())")
+        }
         (Default::Empty, Type::Struct(name)) => format!("{place} != {name}::default()"),
         (Default::Empty, _) if field.is_nullable() => {
             format!("{place}.as_ref().is_none_or(|value| !value.is_empty())")

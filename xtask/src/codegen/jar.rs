@@ -43,9 +43,27 @@ impl Artifact {
     }
 }
 
-/// The records of classic groups and of committed offsets.
-const GROUP_RECORDS: [&str; 4] =
-    ["GroupMetadataKey", "GroupMetadataValue", "OffsetCommitKey", "OffsetCommitValue"];
+/// The records of classic groups, of committed offsets, and of consumer groups (KIP-848).
+const GROUP_RECORDS: [&str; 18] = [
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupPartitionMetadataKey",
+    "ConsumerGroupPartitionMetadataValue",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    "ConsumerGroupRegularExpressionKey",
+    "ConsumerGroupRegularExpressionValue",
+];
 
 /// The jar under `cache_dir`, fetched with Maven if it is not there.
 pub fn fetch(artifact: Artifact, cache_dir: &Path) -> anyhow::Result<PathBuf> {

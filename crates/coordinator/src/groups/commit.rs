@@ -11,6 +11,7 @@ use logway_wire::messages::offset_commit_response::{
 };
 use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
+use crate::consumer::CommitCheck;
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
 use crate::memory::{Growth, HeldMemory};
@@ -104,6 +105,9 @@ impl Groups {
                 _ => Err(ErrorCode::IllegalGeneration),
             };
         };
+        if let Some(consumer) = &group.consumer {
+            return CommitCheck::of(consumer, version, request);
+        }
         let membership = &group.membership;
         let instance_id = request.group_instance_id.as_deref();
         if generation < 0 && membership.state() == GroupState::Empty {

@@ -14,7 +14,6 @@ use logway_wire::messages::offset_delete_response::{
 use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
-use crate::membership::GroupState;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
@@ -67,7 +66,7 @@ impl Groups {
         };
         let topics = request.topics.iter().map(|topic| {
             let name = CommittedTopic::from(&topic.name);
-            let is_subscribed = group.membership.is_subscribed_to(&name);
+            let is_subscribed = group.is_subscribed_to(&name);
             let partitions = topic.partitions.iter().map(
                 |&OffsetDeleteRequestPartition { partition_index, .. }| {
                     let deleted = match is_subscribed {
@@ -99,9 +98,9 @@ impl Groups {
             return Err(ErrorCode::InvalidGroupId);
         }
         let group = self.by_id.get(group_id).ok_or(ErrorCode::GroupIdNotFound)?;
-        let is_empty = group.membership.state() == GroupState::Empty;
         // What members of other kinds of group read is not known.
-        match is_empty || group.membership.is_consumer_group() {
+        let is_known = group.consumer.is_some() || group.membership.is_consumer_group();
+        match group.is_empty() || is_known {
             true => Ok(group),
             false => Err(ErrorCode::NonEmptyGroup),
         }
@@ -121,8 +120,10 @@ impl Groups {
         for group_id in group_ids.iter().filter(|group_id| seen.insert(group_id.as_str())) {
             let code = match self.by_id.get(group_id.as_str()) {
                 None => ErrorCode::GroupIdNotFound,
-                Some(group) if group.membership.state() != GroupState::Empty => {
-                    ErrorCode::NonEmptyGroup
+                Some(group) if !group.is_empty() => ErrorCode::NonEmptyGroup,
+                // Somebody may be joining.
+                Some(_) if turn.outbox.has_consumer_group_in_flight(&GroupId::from(group_id)) => {
+                    ErrorCode::CoordinatorLoadInProgress
                 }
                 // As when it is deleted again and again, each time with all its offsets.
                 Some(_) if turn.outbox.count_of(&GroupId::from(group_id)) > records_max => {
@@ -166,7 +167,7 @@ impl Groups {
         let coming = outbox.offsets_in_flight(group_id);
         let all: BTreeSet<(&CommittedTopic, PartitionId)> = present.chain(coming).collect();
         records.extend(all.into_iter().map(|(topic, number)| tombstone(group_id, topic, number)));
-        records.push(GroupRecord::Metadata { group: group_id.clone(), metadata: None });
+        group.push_tombstones(group_id, records);
     }
 
     /// Forgets the offsets of topics that are no more.
@@ -241,6 +242,21 @@ impl Groups {
     }
 }
 
+impl Group {
+    /// What takes back all that is not about offsets.
+    pub(super) fn push_tombstones(&self, id: &GroupId, records: &mut Vec<GroupRecord>) {
+        match &self.consumer {
+            Some(consumer) => {
+                let tombstones = consumer.tombstones().into_iter();
+                records.extend(
+                    tombstones.map(|record| GroupRecord::Consumer { group: id.clone(), record }),
+                );
+            }
+            None => records.push(GroupRecord::Metadata { group: id.clone(), metadata: None }),
+        }
+    }
+}
+
 /// The tombstones of an OffsetDelete in the making: one for each partition that has an offset, or one on its way,
 /// however often the request names it.
 struct StagedDelete<'a> {
@@ -283,6 +299,19 @@ impl TombstonePart {
     pub(super) fn new(settings: &GroupSettings) -> TombstonePart {
         let (records_max, bytes_left) = (settings.append_records_max, settings.append_bytes_max);
         TombstonePart { records: Vec::new(), records_max, bytes_left }
+    }
+
+    /// Adds records that belong together, if there is room; the first ones always fit.
+    pub(super) fn add_all(&mut self, records: Vec<GroupRecord>) -> bool {
+        let bytes = records.iter().map(GroupRecord::bytes_max).sum();
+        let fits =
+            self.records.len() + records.len() <= self.records_max && bytes <= self.bytes_left;
+        if !fits && !self.records.is_empty() {
+            return false;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.records.extend(records);
+        true
     }
 
     /// Adds a record, if there is room; the first one always fits.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use logway_model::ErrorCode;
 use logway_wire::WireString;
+use logway_wire::messages::consumer_group_describe_response::DescribedGroup as DescribedConsumerGroup;
 use logway_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use logway_wire::messages::list_groups_response::ListedGroup;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
@@ -12,17 +13,15 @@ use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use crate::ids::{GroupId, InstanceId, ProtocolName};
 use crate::member::Member;
 use crate::membership::{GroupState, Membership};
+use crate::turn::Turn;
 
-use super::Groups;
+use super::{Group, Groups};
 
 /// From this version on, a group that there is not is an error (KIP-1043).
 const GROUP_ID_NOT_FOUND_VERSION: i16 = 6;
 
 /// The state of groups that there are not.
 const DEAD: &str = "Dead";
-
-/// The type of the groups here, among those that Kafka has (KIP-848).
-const CLASSIC: &str = "classic";
 
 impl Groups {
     /// DescribeGroups.
@@ -36,7 +35,17 @@ impl Groups {
             group_state: DEAD.into(),
             ..DescribedGroup::default()
         };
-        match self.by_id.get(group_id.as_str()) {
+        let group = self.by_id.get(group_id.as_str());
+        match group {
+            Some(group) if group.consumer.is_some() && version >= GROUP_ID_NOT_FOUND_VERSION => {
+                let message = format!("Group {} is not a classic group.", GroupId::from(group_id));
+                DescribedGroup {
+                    error_code: ErrorCode::GroupIdNotFound.code(),
+                    error_message: Some(message.into()),
+                    ..unknown
+                }
+            }
+            Some(group) if group.consumer.is_some() => unknown,
             Some(group) => DescribedGroup {
                 group_id: group_id.clone(),
                 ..describe_membership(&group.membership)
@@ -50,24 +59,51 @@ impl Groups {
         }
     }
 
+    /// ConsumerGroupDescribe.
+    pub(crate) fn describe_consumers(
+        &self,
+        turn: &Turn,
+        group_ids: &[WireString],
+    ) -> Vec<DescribedConsumerGroup> {
+        let describe = |group_id: &WireString| {
+            let group = self.by_id.get(group_id.as_str());
+            let message = match group.map(|group| &group.consumer) {
+                Some(Some(consumer)) => {
+                    let assignors = &turn.settings.consumer.assignors;
+                    return consumer.describe(group_id.clone(), assignors, turn.view);
+                }
+                Some(None) => format!("Group {} is not a consumer group.", GroupId::from(group_id)),
+                None => format!("Group {} not found.", GroupId::from(group_id)),
+            };
+            DescribedConsumerGroup {
+                group_id: group_id.clone(),
+                error_code: ErrorCode::GroupIdNotFound.code(),
+                error_message: Some(message.into()),
+                ..DescribedConsumerGroup::default()
+            }
+        };
+        group_ids.iter().map(describe).collect()
+    }
+
     /// ListGroups, with the states (KIP-518) and types (KIP-848) that are asked for; case does not count.
     pub(crate) fn list(&self, request: &ListGroupsRequest) -> ListGroupsResponse {
         let states: BTreeSet<String> =
             request.states_filter.iter().map(|state| state.trim().to_lowercase()).collect();
-        let is_asked_for =
-            |state: GroupState| states.is_empty() || states.contains(&state.name().to_lowercase());
+        let is_in_state = |group: &Group| {
+            states.is_empty() || states.contains(&group.state_name().to_lowercase())
+        };
         let types = &request.types_filter;
-        let lists_classic =
-            types.is_empty() || types.iter().any(|name| name.eq_ignore_ascii_case(CLASSIC));
-        let listed = self
-            .by_id
-            .iter()
-            .filter(|(_, group)| lists_classic && is_asked_for(group.membership.state()));
+        let is_of_type = |group: &Group| {
+            let name = group.group_type().name();
+            types.is_empty() || types.iter().any(|asked| asked.eq_ignore_ascii_case(name))
+        };
+        let all = self.by_id.iter();
+        let listed = all.filter(|(_, group)| is_of_type(group) && is_in_state(group));
         let groups = listed.map(|(group_id, group)| ListedGroup {
             group_id: group_id.to_wire(),
-            protocol_type: text(group.membership.protocol_type()),
-            group_state: group.membership.state().name().into(),
-            group_type: CLASSIC.into(),
+            protocol_type: WireString::copy_of(group.protocol_type()),
+            group_state: group.state_name().into(),
+            group_type: group.group_type().name().into(),
             ..ListedGroup::default()
         });
         ListGroupsResponse { groups: groups.collect(), ..ListGroupsResponse::default() }

@@ -8,7 +8,7 @@ use tracing::info;
 use crate::ids::GroupId;
 use crate::membership::GroupState;
 use crate::outbox::Then;
-use crate::record::{CommittedOffset, GroupRecord};
+use crate::record::CommittedOffset;
 use crate::timers::Timer;
 use crate::turn::Turn;
 
@@ -64,7 +64,7 @@ impl Groups {
         let expiry = Expiry::of(group);
         let mut is_used = false;
         for (topic, partition, offset) in group.offsets.iter(&self.topics) {
-            let is_expired = !group.membership.is_subscribed_to(topic)
+            let is_expired = !group.is_subscribed_to(topic)
                 && expiry.has_come(&offset, turn.now.wall, turn.settings.offsets_retention_ms);
             if !is_expired {
                 is_used = true;
@@ -72,8 +72,14 @@ impl Groups {
                 return false;
             }
         }
-        let is_gone = !is_used && group.metadata.is_some() && group.membership.is_idle();
-        !is_gone || part.add(GroupRecord::Metadata { group: group_id.clone(), metadata: None })
+        let is_idle = group.membership.is_idle() && group.is_empty();
+        let is_known = group.metadata.is_some() || group.consumer.is_some();
+        if is_used || !is_known || !is_idle {
+            return true;
+        }
+        let mut tombstones = Vec::new();
+        group.push_tombstones(group_id, &mut tombstones);
+        part.add_all(tombstones)
     }
 }
 
@@ -92,7 +98,9 @@ impl Expiry {
         let membership = &group.membership;
         let state = membership.state();
         match membership.state_timestamp() {
-            _ if membership.protocol_type().is_none() => Expiry::FromCommit,
+            _ if group.consumer.is_some() || membership.protocol_type().is_none() => {
+                Expiry::FromCommit
+            }
             Some(since) if state == GroupState::Empty => Expiry::FromEmpty(since),
             None if state == GroupState::Empty => Expiry::FromCommit,
             _ if state == GroupState::Stable && membership.knows_subscriptions() => {

@@ -9,9 +9,9 @@ use logway_wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
 
-use crate::ids::CommittedTopic;
+use crate::ids::{CommittedTopic, GroupId};
 use crate::record::CommittedOffset;
-use crate::request::{Reply, RequestToken};
+use crate::request::{Reply, RequestBody, RequestToken};
 use crate::turn::Turn;
 
 use super::Groups;
@@ -24,6 +24,15 @@ impl Groups {
         token: RequestToken,
         request: &OffsetFetchRequestGroup,
     ) {
+        let consumer = self.consumer(&GroupId::from(&request.group_id));
+        let checked = consumer.map_or(Ok(()), |consumer| {
+            consumer.check_fetch(request.member_id.as_deref(), request.member_epoch)
+        });
+        if let Err(code) = checked {
+            let refused = RequestBody::OffsetFetch(request.clone()).refused(code);
+            turn.reply(token, refused);
+            return;
+        }
         let topics = match &request.topics {
             Some(topics) => {
                 topics.iter().map(|topic| self.fetch_topic(&request.group_id, topic)).collect()

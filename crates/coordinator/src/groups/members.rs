@@ -6,10 +6,11 @@ use logway_wire::messages::{
     HeartbeatRequest, HeartbeatResponse, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest,
 };
 
+use crate::consumer::Waiting;
 use crate::ids::GroupId;
 use crate::membership::{Join, join_refusal, leave_outcome, sync_refusal};
 use crate::memory::Growth;
-use crate::request::{Reply, RequestToken};
+use crate::request::{Reply, Request, RequestBody, RequestToken};
 use crate::turn::Turn;
 
 use super::Groups;
@@ -18,8 +19,37 @@ use super::Groups;
 const LEAVE_BATCH_VERSION: i16 = 3;
 
 impl Groups {
+    /// A request of the classic protocol. It waits where the group is about to become a consumer group, or to cease to
+    /// be one.
+    pub(crate) fn classic_in_turn(&mut self, turn: &mut Turn, request: Request) {
+        let Some(group) = request.body.member_of().map(GroupId::from) else { return };
+        if turn.outbox.has_consumer_group_in_flight(&group) || self.waiting.contains_key(&group) {
+            self.work_on_consumers(turn, &group, Waiting::Request(Box::new(request)));
+        } else {
+            self.classic_request(turn, request);
+        }
+    }
+
+    /// The same where nothing is on its way that could change what kind of group it is.
+    pub(crate) fn classic_request(&mut self, turn: &mut Turn, request: Request) {
+        let Some(group) = request.body.member_of().map(GroupId::from) else { return };
+        if self.consumer(&group).is_some() {
+            return self.classic_to_consumers(turn, &group, request);
+        }
+        let Request { token, version, client, body } = request;
+        match body {
+            RequestBody::JoinGroup { request, fresh_id } => {
+                self.join(turn, Join { token, version, client, request, fresh_id });
+            }
+            RequestBody::SyncGroup(request) => self.sync(turn, token, &request),
+            RequestBody::Heartbeat(request) => self.heartbeat(turn, token, &request),
+            RequestBody::LeaveGroup(request) => self.leave(turn, token, version, &request),
+            _ => {}
+        }
+    }
+
     /// JoinGroup.
-    pub(crate) fn join(&mut self, turn: &mut Turn, join: Join) {
+    fn join(&mut self, turn: &mut Turn, join: Join) {
         let request = &join.request;
         let settings = turn.settings;
         let session_timeouts_ms = settings.session_timeout_min_ms..=settings.session_timeout_max_ms;
@@ -46,12 +76,7 @@ impl Groups {
     }
 
     /// SyncGroup.
-    pub(crate) fn sync(
-        &mut self,
-        turn: &mut Turn,
-        token: RequestToken,
-        request: &SyncGroupRequest,
-    ) {
+    fn sync(&mut self, turn: &mut Turn, token: RequestToken, request: &SyncGroupRequest) {
         match self.find_members(&request.group_id) {
             Ok(group) => group.membership.sync(turn, token, request),
             Err(code) => turn.reply(token, sync_refusal(code)),
@@ -59,12 +84,7 @@ impl Groups {
     }
 
     /// Heartbeat.
-    pub(crate) fn heartbeat(
-        &mut self,
-        turn: &mut Turn,
-        token: RequestToken,
-        request: &HeartbeatRequest,
-    ) {
+    fn heartbeat(&mut self, turn: &mut Turn, token: RequestToken, request: &HeartbeatRequest) {
         let alive = self
             .find_members(&request.group_id)
             .and_then(|group| group.membership.heartbeat(turn, request));
@@ -74,7 +94,7 @@ impl Groups {
     }
 
     /// LeaveGroup.
-    pub(crate) fn leave(
+    fn leave(
         &mut self,
         turn: &mut Turn,
         token: RequestToken,

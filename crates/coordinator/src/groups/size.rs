@@ -29,6 +29,11 @@ impl Groups {
                 let described = groups.iter().map(|id| self.by_id.get(id.as_str()));
                 described.map(|group| GROUP_BYTES + group.map_or(0, described_bytes)).sum()
             }
+            RequestBody::ConsumerGroupDescribe { groups } => {
+                let described = groups.iter().map(|id| self.by_id.get(id.as_str()));
+                let consumers = described.map(|group| group.and_then(|it| it.consumer.as_ref()));
+                consumers.map(|it| GROUP_BYTES + it.map_or(0, |it| it.described_bytes())).sum()
+            }
             RequestBody::ListGroups(_) => {
                 let kinds = self.by_id.values().map(|group| group.membership.kind_bytes());
                 self.len() * GROUP_BYTES + COPIES * (self.names_bytes + kinds.sum::<usize>())

@@ -39,19 +39,13 @@ impl Join {
     /// An id that no other member has, and that tells people whose it is.
     fn new_member_id(&self) -> MemberId {
         let prefix = self.request.group_instance_id.as_ref().unwrap_or(&self.client.id);
-        MemberId::from(&*format!("{}-{}", excerpt(prefix), hyphenated(self.fresh_id)))
+        MemberId::from(&*format!("{}-{}", excerpt(prefix), ids::hyphenated(self.fresh_id)))
     }
 }
 
 /// The beginning of a client's words.
 pub(super) fn excerpt(text: &str) -> &str {
     ids::excerpt(text, EXCERPT_BYTES)
-}
-
-/// The id as Java writes it.
-fn hyphenated(id: Uuid) -> String {
-    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// The answer to a JoinGroup that is refused.

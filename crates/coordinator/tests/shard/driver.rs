@@ -1,6 +1,7 @@
 //! A driver without a broker: a log in memory, and a clock that is moved by hand.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use logway_coordinator::{
@@ -9,6 +10,8 @@ use logway_coordinator::{
 };
 use logway_model::{ErrorCode, TimestampMs, Uuid};
 use logway_wire::{Encoder, Message, WireString};
+
+use crate::cluster::TestCluster;
 
 /// The wall clock's time at which tests begin.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
@@ -27,6 +30,8 @@ pub(crate) struct Driver {
     pub(crate) open: BTreeSet<RequestToken>,
     /// Replies that nobody has taken yet.
     pub(crate) replies: VecDeque<(RequestToken, Reply)>,
+    /// The cluster that the shard sees.
+    pub(crate) cluster: TestCluster,
     requests: u64,
     ids: u64,
 }
@@ -45,7 +50,11 @@ impl Driver {
     pub(crate) fn with_memory(settings: GroupSettings, memory_bytes: usize) -> Driver {
         let memory = GroupMemory::new(memory_bytes);
         let mut driver = Driver {
-            shard: GroupShard::new(settings.clone(), memory.clone()),
+            shard: GroupShard::new(
+                settings.clone(),
+                memory.clone(),
+                Arc::new(TestCluster::default()),
+            ),
             settings,
             memory,
             elapsed_ms: 0,
@@ -53,6 +62,7 @@ impl Driver {
             in_flight: VecDeque::new(),
             open: BTreeSet::new(),
             replies: VecDeque::new(),
+            cluster: TestCluster::default(),
             requests: 0,
             ids: 0,
         };
@@ -161,10 +171,8 @@ impl Driver {
 
     /// The shard ends in order, with nothing on its way, and another is loaded.
     pub(crate) fn unload(&mut self) {
-        let shard = std::mem::replace(
-            &mut self.shard,
-            GroupShard::new(self.settings.clone(), self.memory.clone()),
-        );
+        let next = GroupShard::new(self.settings.clone(), self.memory.clone(), self.view());
+        let shard = std::mem::replace(&mut self.shard, next);
         let effects = shard.unload(self.now());
         self.apply(effects);
         assert!(self.open.is_empty(), "unanswered after the unload: {:?}", self.open);
@@ -184,6 +192,26 @@ impl Driver {
         });
     }
 
+    fn view(&self) -> Arc<TestCluster> {
+        Arc::new(self.cluster.clone())
+    }
+
+    /// The cluster's metadata changes.
+    pub(crate) fn change_cluster(&mut self, change: impl FnOnce(&mut TestCluster)) {
+        let before = self.cluster.clone();
+        change(&mut self.cluster);
+        self.cluster.version += 1;
+        let after = self.cluster.clone();
+        let has_new = after.topics.keys().any(|name| !before.topics.contains_key(name));
+        let has_changed = |name: &str| {
+            before.topics.get(name) != after.topics.get(name)
+                || before.racks.get(name) != after.racks.get(name)
+        };
+        let view = Arc::new(after.clone());
+        let effects = self.shard.cluster_changed(self.now(), view, has_changed, has_new);
+        self.apply(effects);
+    }
+
     /// Loads a shard from the log.
     pub(crate) fn load(&mut self) {
         self.shard = self.replayed();
@@ -193,7 +221,7 @@ impl Driver {
 
     /// A shard that has read the log, but is not in use.
     pub(crate) fn replayed(&self) -> GroupShard {
-        let mut shard = GroupShard::new(self.settings.clone(), self.memory.clone());
+        let mut shard = GroupShard::new(self.settings.clone(), self.memory.clone(), self.view());
         for (key, value) in &self.log {
             let record = GroupRecord::decode(key, value.as_ref()).expect("the log is ours");
             shard.replay(&record.expect("the log has our records only"));

@@ -108,8 +108,8 @@ fn records_come_back_as_they_were() {
 
 #[test]
 fn records_of_other_types_are_passed_over_and_damaged_ones_are_errors() {
-    // Type 3 is a consumer group's (KIP-848); its value is not looked at.
-    let key = Bytes::from_static(&[0, 3, 0, 1, b'g']);
+    // Type 11 is a share group's (KIP-932); its value is not looked at.
+    let key = Bytes::from_static(&[0, 11, 0, 1, b'g']);
     assert_eq!(GroupRecord::decode(&key, Some(&Bytes::from_static(b"?"))), Ok(None));
     assert_eq!(GroupRecord::decode(&Bytes::from_static(&[0]), None), Err(RecordError::NoKey));
 

@@ -1,6 +1,8 @@
 //! The shard as a driver sees it: stories, rules, and a simulation.
 
 mod bounds;
+mod cluster;
+mod consumers;
 mod driver;
 mod format;
 mod loading;

@@ -7,11 +7,11 @@
 
 mod client;
 mod model;
-mod random;
+pub(crate) mod random;
 
 use std::collections::BTreeMap;
 
-use logway_coordinator::{GroupSettings, GroupState, Reply, RequestBody, RequestToken};
+use logway_coordinator::{GroupSettings, Reply, RequestBody, RequestToken};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::offset_delete_request::{
@@ -232,7 +232,7 @@ impl World {
             return;
         }
         for group in self.driver.shard.groups() {
-            if group.state() == GroupState::Stable {
+            if group.state_name() == "Stable" {
                 let metadata = group.metadata().expect("a stable group is in the log");
                 assert_eq!(metadata.generation, group.generation());
                 assert_eq!(metadata.members.len(), group.member_count());
@@ -253,7 +253,7 @@ impl World {
             let members: Vec<&Client> =
                 self.clients.iter().filter(|client| client.group == name).collect();
             let group = self.driver.shard.group(name).expect("its members have come back");
-            assert_eq!(group.state(), GroupState::Stable, "{name}");
+            assert_eq!(group.state_name(), "Stable", "{name}");
             assert_eq!(group.member_count(), members.len(), "{name}");
             let mut owned: Vec<i32> =
                 members.iter().flat_map(|client| client.owned.iter().copied()).collect();

@@ -341,6 +341,7 @@ fn record_text(record: &GroupRecord) -> String {
             format!("generation {} [{}]", metadata.generation, members.join(", "))
         }
         GroupRecord::Metadata { metadata: None, .. } => "no group".to_owned(),
+        GroupRecord::Consumer { record, .. } => format!("{record:?}"),
     }
 }
 

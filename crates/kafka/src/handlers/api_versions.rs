@@ -1,7 +1,9 @@
 //! ApiVersions: which APIs are served, at which versions.
 
 use logway_model::ErrorCode;
-use logway_wire::messages::api_versions_response::ApiVersion;
+use logway_wire::messages::api_versions_response::{
+    ApiVersion, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 
 use crate::request::{ClientSoftware, RequestContext};
@@ -12,6 +14,19 @@ const NAMED_SOFTWARE_FROM: i16 = 3;
 
 /// How much is kept of the name and of the version of a client's software.
 const SOFTWARE_CHARS_MAX: usize = 100;
+
+/// What of Kafka's features with levels is in force: its name, and the only level that there is (KIP-584). Clients and tools
+/// look here for what a cluster can do.
+const FEATURES: &[(&str, i16)] = &[
+    // The consumer group protocol (KIP-848).
+    ("group.version", 1),
+];
+
+/// From this version on clients can read that a feature begins with level 0 (KIP-584, KAFKA-17011).
+const LEVEL_ZERO_FROM: i16 = 4;
+
+/// Features change with the program alone.
+const FEATURES_EPOCH: i64 = 0;
 
 /// The answer is always the same, and small.
 pub(crate) fn built_bytes(_context: &RequestContext, _request: &ApiVersionsRequest) -> usize {
@@ -36,18 +51,36 @@ pub(crate) async fn handle(
         // What was said first counts.
         let _ = context.connection.software.set(software);
     }
-    announced_versions()
+    announced(context.version)
 }
 
-/// Everything that is served, by key.
-pub(crate) fn announced_versions() -> ApiVersionsResponse {
+/// Everything that is served, by key, for an answer of a version.
+pub(crate) fn announced(version: i16) -> ApiVersionsResponse {
     let api_keys = SERVED_APIS.iter().map(|api| ApiVersion {
         api_key: api.key.id(),
         min_version: api.announced.min,
         max_version: api.announced.max,
         ..Default::default()
     });
-    ApiVersionsResponse { api_keys: api_keys.collect(), ..Default::default() }
+    let supported = FEATURES.iter().map(|(name, level)| SupportedFeatureKey {
+        name: (*name).into(),
+        min_version: if version >= LEVEL_ZERO_FROM { 0 } else { 1 },
+        max_version: *level,
+        ..Default::default()
+    });
+    let finalized = FEATURES.iter().map(|(name, level)| FinalizedFeatureKey {
+        name: (*name).into(),
+        min_version_level: *level,
+        max_version_level: *level,
+        ..Default::default()
+    });
+    ApiVersionsResponse {
+        api_keys: api_keys.collect(),
+        supported_features: supported.collect(),
+        finalized_features_epoch: FEATURES_EPOCH,
+        finalized_features: finalized.collect(),
+        ..Default::default()
+    }
 }
 
 /// Letters, digits, `-` and `.`, with a letter or digit first and last: KIP-511 allows no other,
@@ -76,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_api_is_announced_once_and_in_order() {
-        let keys: Vec<i16> = announced_versions().api_keys.iter().map(|api| api.api_key).collect();
+        let keys: Vec<i16> = announced(4).api_keys.iter().map(|api| api.api_key).collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
     }
 }

@@ -9,11 +9,13 @@ use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic,
 };
 use logway_wire::messages::{
-    DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse,
-    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
-    OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
-    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse,
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse, DeleteGroupsRequest, DeleteGroupsResponse,
+    DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, ListGroupsRequest, OffsetCommitResponse, OffsetDeleteRequest,
+    OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
+    SyncGroupResponse,
 };
 
 use super::common::probe::Probe;
@@ -30,6 +32,16 @@ pub(crate) async fn refused(probe: &mut Probe, id: Uuid) {
     };
     let described = |_, response: DescribeGroupsResponse| {
         assert!(response.groups.iter().all(|group| group.group_state.is_empty()));
+        response.groups.iter().map(|group| group.error_code).collect()
+    };
+    let asked = "Describe Group(named-group), Describe Group(absent)";
+    probe.told(describe, described, GROUP, asked).await;
+
+    let describe = |_| ConsumerGroupDescribeRequest {
+        group_ids: vec!["named-group".into(), "absent".into()],
+        ..Default::default()
+    };
+    let described = |_, response: ConsumerGroupDescribeResponse| {
         response.groups.iter().map(|group| group.error_code).collect()
     };
     let asked = "Describe Group(named-group), Describe Group(absent)";
@@ -102,6 +114,17 @@ async fn members(probe: &mut Probe) {
 
     let beat = |_| HeartbeatRequest { group_id: "named-group".into(), ..Default::default() };
     let beaten = |_, response: HeartbeatResponse| vec![response.error_code];
+    probe.told(beat, beaten, GROUP, ASKED).await;
+
+    let beat = |_| ConsumerGroupHeartbeatRequest {
+        group_id: "named-group".into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 1_000,
+        subscribed_topic_names: Some(vec!["named".into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let beaten = |_, response: ConsumerGroupHeartbeatResponse| vec![response.error_code];
     probe.told(beat, beaten, GROUP, ASKED).await;
 
     let leave = |version| LeaveGroupRequest {

@@ -15,6 +15,8 @@ pub struct TopicsDifference {
     pub gone: Vec<Arc<TopicImage>>,
     /// Those of the later image that are new, or not as they were.
     pub changed: Vec<Arc<TopicImage>>,
+    /// Whether any of them is new.
+    pub has_new: bool,
 }
 
 impl MetadataImage {
@@ -38,6 +40,7 @@ impl MetadataImage {
                 continue;
             }
             let is_gone = |topic: &&Arc<TopicImage>| self.topic_by_id(topic.id).is_none();
+            difference.has_new |= now.is_some_and(|topic| earlier.topic_by_id(topic.id).is_none());
             difference.gone.extend(before.filter(is_gone).cloned());
             difference.changed.extend(now.cloned());
         }

@@ -50,10 +50,6 @@ pub(super) static ACCEPTED_SETTINGS: &[Setting] = &[
         "",
         "Whether an empty follower begins behind what is tiered (KIP-1023).",
     ),
-    interval(
-        "group.consumer.assignment.interval.ms",
-        "The least time between two assignments of a consumer group.",
-    ),
     cached_buffer(
         "group.coordinator.cached.buffer.max.bytes",
         "The largest buffer that the coordinator of groups keeps for the next write.",

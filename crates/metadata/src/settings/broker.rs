@@ -30,6 +30,7 @@ pub use names::{
 };
 
 use super::accepted::ACCEPTED_SETTINGS;
+use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
 use super::listener::LISTENER_SETTINGS;
@@ -48,8 +49,14 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let mut all =
-            [OWN_SETTINGS, LISTENER_SETTINGS, FRONT_DOOR_SETTINGS, ACCEPTED_SETTINGS].concat();
+        let tables = [
+            OWN_SETTINGS,
+            LISTENER_SETTINGS,
+            FRONT_DOOR_SETTINGS,
+            CONSUMER_GROUP_SETTINGS,
+            ACCEPTED_SETTINGS,
+        ];
+        let mut all = tables.concat();
         all.extend(topic_defaults());
         all.sort_by_key(|setting| setting.name);
         all

@@ -234,6 +234,8 @@ pub struct GroupCoordinatorSettings {
     pub memory_max_bytes: usize,
     /// `group.max.size`
     pub group_size_max: usize,
+    /// What consumer groups go by.
+    pub consumer: ConsumerGroupSettings,
     /// `offset.metadata.max.bytes`
     pub offset_metadata_max_units: usize,
     /// `offsets.retention.minutes`
@@ -246,6 +248,29 @@ pub struct GroupCoordinatorSettings {
     pub offsets_topic_partitions: i32,
     /// `offsets.topic.segment.bytes`
     pub offsets_topic_segment_bytes: i32,
+}
+
+/// The settings of consumer groups (KIP-848).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConsumerGroupSettings {
+    /// Whether they are served: `group.coordinator.rebalance.protocols`
+    pub is_served: bool,
+    /// `group.consumer.session.timeout.ms`, with the least and the most that counts of a group's own.
+    pub session_timeout_ms: [u32; 3],
+    /// `group.consumer.heartbeat.interval.ms`, with the same.
+    pub heartbeat_interval_ms: [u32; 3],
+    /// `group.consumer.assignment.interval.ms` as it was given, with the same.
+    pub assignment_interval_ms: [u32; 3],
+    /// `group.consumer.max.size`
+    pub size_max: usize,
+    /// `group.consumer.assignors`
+    pub assignors: Vec<String>,
+    /// `group.consumer.regex.refresh.interval.ms`
+    pub pattern_refresh_interval_ms: u32,
+    /// Whether classic groups with members become consumer groups: `group.consumer.migration.policy`
+    pub upgrades: bool,
+    /// Whether consumer groups with members become classic groups: `group.consumer.migration.policy`
+    pub downgrades: bool,
 }
 
 impl Default for BrokerSettings {
@@ -434,6 +459,7 @@ impl<'a> Fields<'a> {
             initial_rebalance_delay: self.interval("group.initial.rebalance.delay.ms"),
             memory_max_bytes: self.size("logway.groups.max.bytes"),
             group_size_max: self.size("group.max.size"),
+            consumer: self.consumer_groups(),
             offset_metadata_max_units: self.size("offset.metadata.max.bytes"),
             offsets_retention: MINUTE * minutes,
             offsets_retention_check_interval: self.interval("offsets.retention.check.interval.ms"),
@@ -441,6 +467,28 @@ impl<'a> Fields<'a> {
                 .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn consumer_groups(&self) -> ConsumerGroupSettings {
+        let ms = |name: &str| u32::try_from(self.int(name)).unwrap_or(0);
+        let bounded = |name: &str| {
+            ["", "min.", "max."].map(|bound| ms(&format!("group.consumer.{bound}{name}")))
+        };
+        let policy = self.text("group.consumer.migration.policy");
+        ConsumerGroupSettings {
+            is_served: self
+                .list("group.coordinator.rebalance.protocols")
+                .iter()
+                .any(|name| name == "consumer"),
+            session_timeout_ms: bounded("session.timeout.ms"),
+            heartbeat_interval_ms: bounded("heartbeat.interval.ms"),
+            assignment_interval_ms: bounded("assignment.interval.ms"),
+            size_max: self.size("group.consumer.max.size"),
+            assignors: self.list("group.consumer.assignors"),
+            pattern_refresh_interval_ms: ms("group.consumer.regex.refresh.interval.ms"),
+            upgrades: ["bidirectional", "upgrade"].contains(&policy.as_str()),
+            downgrades: ["bidirectional", "downgrade"].contains(&policy.as_str()),
         }
     }
 

@@ -1,9 +1,8 @@
 //! The table of group settings (KIP-848, KIP-932, KIP-1071): Kafka 4.3's names, types, defaults and
 //! bounds.
 //!
-//! All of them are about protocols that this broker does not serve yet: its groups are classic ones,
-//! whose members bring their own timeouts. So they are kept for the day when it does. Of
-//! `share.auto.offset.reset` the durations are refused.
+//! Those of consumer groups (KIP-848) have their effect. The others are about protocols that this broker does not serve
+//! yet, and are kept for the day when it does. Of `share.auto.offset.reset` the durations are refused.
 
 use super::definition::{Kind, Setting, look_up};
 use crate::error::MetadataError;
@@ -29,15 +28,31 @@ const fn ms(name: &'static str, min: i32, default: &'static str, doc: &'static s
     row(name, Kind::int(min), default, "ms", doc)
 }
 
+const fn consumer_ms(
+    name: &'static str,
+    min: i32,
+    default: &'static str,
+    doc: &'static str,
+) -> Setting {
+    Setting::dynamic(name, Kind::int(min), default, "ms", doc)
+}
+
+/// How often the members of a consumer group say that they live.
+pub const CONSUMER_HEARTBEAT_SETTING: &str = "consumer.heartbeat.interval.ms";
+/// How long a member of a consumer group may be silent.
+pub const CONSUMER_SESSION_SETTING: &str = "consumer.session.timeout.ms";
+/// The least time between two assignments of a consumer group.
+pub const CONSUMER_ASSIGNMENT_SETTING: &str = "consumer.assignment.interval.ms";
+
 const ASSIGNMENT_DOC: &str = "The least time between two assignments of the group.";
 const HEARTBEAT_DOC: &str = "How often the members say that they live.";
 const SESSION_DOC: &str = "A member that is silent for longer is removed.";
 
 /// Every group setting, by name.
 pub static GROUP_SETTINGS: &[Setting] = &[
-    ms("consumer.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
-    ms("consumer.heartbeat.interval.ms", 1, "5000", HEARTBEAT_DOC),
-    ms("consumer.session.timeout.ms", 1, "45000", SESSION_DOC),
+    consumer_ms(CONSUMER_ASSIGNMENT_SETTING, 0, "1000", ASSIGNMENT_DOC),
+    consumer_ms(CONSUMER_HEARTBEAT_SETTING, 1, "5000", HEARTBEAT_DOC),
+    consumer_ms(CONSUMER_SESSION_SETTING, 1, "45000", SESSION_DOC),
     ms("share.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
     row(
         "share.auto.offset.reset",

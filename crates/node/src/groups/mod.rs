@@ -4,20 +4,25 @@
 //! crate, which a task of its own drives ([`crate::shards`]). So a slow group delays the groups of its
 //! own shard at most, and nothing here needs a lock.
 
+mod cluster;
 mod offsets_topic;
 mod unread_age;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 pub use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{
-    DeletedTopic, GroupMemory, GroupSettings, GroupShard, GroupView, partition_of_group,
+    Assignor, Bounded, ConsumerSettings, DeletedTopic, GroupMemory, GroupSettings, GroupShard,
+    GroupView, partition_of_group,
 };
-use logway_metadata::settings::BrokerSettings;
-use logway_model::{DirectoryId, PartitionId};
+use logway_metadata::MetadataImage;
+use logway_metadata::image::TopicsDifference;
+use logway_metadata::settings::{BrokerSettings, ConsumerGroupSettings};
+use logway_model::{BrokerId, DirectoryId, PartitionId, TopicName};
+use logway_quorum::MetadataIndex;
 use logway_record::Compression;
 use logway_wire::WireString;
 use tokio::sync::Semaphore;
@@ -27,6 +32,7 @@ use crate::memory::MemoryBudget;
 use crate::replica::Replica;
 use crate::shards::{self, Command};
 use crate::topics::Topic;
+use cluster::ClusterImage;
 pub use offsets_topic::{ensure_offsets_topic, new_offsets_topic};
 pub use unread_age::UnreadAges;
 
@@ -57,6 +63,11 @@ pub struct GroupCoordinator {
     settings: GroupSettings,
     /// `offsets.topic.compression.codec`
     compression: Compression,
+    node: BrokerId,
+    /// Whether consumer groups (KIP-848) are served.
+    pub serves_consumer_protocol: bool,
+    /// The cluster as shards see it.
+    view: ArcSwap<ClusterImage>,
     /// What all groups take.
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
@@ -78,6 +89,9 @@ impl GroupCoordinator {
             settings: group_settings(settings, reply_memory.limit_bytes()),
             compression: Compression::from_id(settings.groups.offsets_topic_codec)
                 .expect("the setting's bounds are those of the codecs"),
+            node: settings.node_id,
+            serves_consumer_protocol: settings.groups.consumer.is_served,
+            view: ArcSwap::from_pointee(ClusterImage::new(Arc::default(), 0, settings.node_id)),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
             loads: Mutex::default(),
@@ -127,7 +141,7 @@ impl GroupCoordinator {
         while drivers.try_join_next().is_some() {}
         let (shard, driver) = shards::new(
             Arc::clone(partition),
-            GroupShard::new(self.settings.clone(), self.memory.clone()),
+            GroupShard::new(self.settings.clone(), self.memory.clone(), self.view.load_full()),
             self.compression,
             self.reply_memory.clone(),
             loads,
@@ -144,6 +158,28 @@ impl GroupCoordinator {
             Arc::new(Semaphore::new(LOADS_MAX_LEAST.max(cores)))
         });
         Arc::clone(loads)
+    }
+
+    /// Shows the shards a new image of the metadata, in which these topics have changed.
+    pub(crate) fn cluster_changed(
+        &self,
+        image: &Arc<MetadataImage>,
+        index: MetadataIndex,
+        difference: &TopicsDifference,
+    ) {
+        let view = Arc::new(ClusterImage::new(Arc::clone(image), index.0, self.node));
+        self.view.store(Arc::clone(&view));
+        let changed = difference.gone.iter().chain(&difference.changed);
+        let names: Arc<HashSet<TopicName>> =
+            Arc::new(changed.map(|topic| topic.name.clone()).collect());
+        let has_new = difference.has_new;
+        for shard in self.shards.load().iter().flatten() {
+            let (view, names) = (Arc::clone(&view), Arc::clone(&names));
+            let change = move |shard: &mut GroupShard, now| {
+                shard.cluster_changed(now, view, |name| names.contains(name), has_new)
+            };
+            shard.send(Command::Event(Box::new(change)));
+        }
     }
 
     /// Lets the offsets of deleted topics go.
@@ -251,7 +287,23 @@ fn group_settings(node: &BrokerSettings, replies_max_bytes: usize) -> GroupSetti
         offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
             .unwrap_or(i64::MAX),
         offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
+        consumer: consumer_settings(&groups.consumer),
         ..defaults
+    }
+}
+
+fn consumer_settings(given: &ConsumerGroupSettings) -> ConsumerSettings {
+    let bounded = |[default_ms, min_ms, max_ms]: [u32; 3]| Bounded { default_ms, min_ms, max_ms };
+    ConsumerSettings {
+        session_timeout: bounded(given.session_timeout_ms),
+        heartbeat_interval: bounded(given.heartbeat_interval_ms),
+        assignment_interval: bounded(given.assignment_interval_ms),
+        size_max: given.size_max,
+        assignors: given.assignors.iter().filter_map(|name| Assignor::named(name)).collect(),
+        pattern_refresh_interval_ms: given.pattern_refresh_interval_ms,
+        upgrades: given.upgrades,
+        downgrades: given.downgrades,
+        ..ConsumerSettings::default()
     }
 }
 

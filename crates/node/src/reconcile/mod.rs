@@ -155,6 +155,8 @@ impl Seen {
             return None;
         }
         let overrides = overrides_of_brokers(node, &newest.image);
+        let difference = newest.image.topics_changed_since(&self.image.image);
+        node.groups.cluster_changed(&newest.image, newest.index, &difference);
         // Broker settings are defaults of topic settings, so a change of them can touch every topic.
         let all = asked > self.asked || *self.overrides != overrides;
         let topics: Vec<TopicId> = match all {
@@ -165,7 +167,6 @@ impl Seen {
                 gone.chain(newest.image.topics().map(|topic| topic.id)).collect()
             }
             false => {
-                let difference = newest.image.topics_changed_since(&self.image.image);
                 difference.gone.iter().chain(&difference.changed).map(|topic| topic.id).collect()
             }
         };

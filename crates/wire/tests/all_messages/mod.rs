@@ -38,10 +38,24 @@ macro_rules! with_all_messages {
         BrokerHeartbeatResponse
         BrokerRegistrationRequest
         BrokerRegistrationResponse
+        ConsumerGroupCurrentMemberAssignmentKey
+        ConsumerGroupCurrentMemberAssignmentValue
         ConsumerGroupDescribeRequest
         ConsumerGroupDescribeResponse
         ConsumerGroupHeartbeatRequest
         ConsumerGroupHeartbeatResponse
+        ConsumerGroupMemberMetadataKey
+        ConsumerGroupMemberMetadataValue
+        ConsumerGroupMetadataKey
+        ConsumerGroupMetadataValue
+        ConsumerGroupPartitionMetadataKey
+        ConsumerGroupPartitionMetadataValue
+        ConsumerGroupRegularExpressionKey
+        ConsumerGroupRegularExpressionValue
+        ConsumerGroupTargetAssignmentMemberKey
+        ConsumerGroupTargetAssignmentMemberValue
+        ConsumerGroupTargetAssignmentMetadataKey
+        ConsumerGroupTargetAssignmentMetadataValue
         ConsumerProtocolAssignment
         ConsumerProtocolSubscription
         ControlRecordTypeSchema

@@ -51,7 +51,7 @@ impl Model {
                 GroupRecord::Metadata { group, metadata: None } => {
                     self.owners.retain(|(of, ..), _| of != group.as_str());
                 }
-                GroupRecord::Metadata { .. } => {}
+                GroupRecord::Metadata { .. } | GroupRecord::Consumer { .. } => {}
             }
         }
     }

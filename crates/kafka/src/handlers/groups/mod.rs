@@ -11,6 +11,9 @@ pub(crate) mod join_group;
 pub(crate) mod leave_group;
 pub(crate) mod sync_group;
 
+pub(crate) mod consumer_describe;
+pub(crate) mod consumer_heartbeat;
+
 pub(crate) mod offset_commit;
 pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;

@@ -50,6 +50,11 @@ impl RequestContext {
         move |id| sees_all || self.may(Operation::Describe, Resource::Group(id))
     }
 
+    /// Whether consumer groups (KIP-848) are served.
+    pub(crate) fn serves_consumer_protocol(&self) -> bool {
+        self.node().groups.serves_consumer_protocol
+    }
+
     /// What the records about so many offsets of a group take at most, with such texts together.
     pub(crate) fn offset_record_bytes(
         &self,

@@ -1,6 +1,9 @@
 //! A record of `__consumer_offsets`, in words.
 
-use logway_coordinator::{GroupMetadata, GroupRecord, OFFSETS_TOPIC};
+use logway_coordinator::{
+    ConsumerRecord, GroupMetadata, GroupRecord, MemberId, OFFSETS_TOPIC, OwnedPartitions,
+    Partitions, Subscription,
+};
 use logway_model::TopicName;
 use logway_record::Record;
 
@@ -31,7 +34,53 @@ pub(super) fn line(record: &Record) -> Option<String> {
             let said = metadata.as_deref().map_or_else(|| "removed".to_owned(), generation);
             format!("group {group}: {said}")
         }
+        GroupRecord::Consumer { record, .. } => {
+            format!("consumer group {group}: {}", consumer_line(record))
+        }
     })
+}
+
+fn consumer_line(record: &ConsumerRecord) -> String {
+    let of_member = |id: &MemberId, said: Option<String>| {
+        let said = said.unwrap_or_else(|| "removed".to_owned());
+        format!("member {}, {said}", id.as_str().escape_debug())
+    };
+    match record {
+        ConsumerRecord::Group(None) => "removed".to_owned(),
+        ConsumerRecord::Group(Some(version)) => format!("epoch {}", version.epoch),
+        ConsumerRecord::FormerTopics(_) => "topics as Kafka before 4.1 kept them".to_owned(),
+        ConsumerRecord::Assignment(None) => "assignment, removed".to_owned(),
+        ConsumerRecord::Assignment(Some(version)) => format!("assignment epoch {}", version.epoch),
+        ConsumerRecord::Member(id, subscription) => {
+            let said = subscription.as_ref().map(|it| subscription_text(it));
+            of_member(id, said)
+        }
+        ConsumerRecord::Target(id, target) => {
+            let count = |target: &Partitions| target.values().map(|of| of.len()).sum::<usize>();
+            let said = target.as_ref().map(|it| format!("shall have {} partitions", count(it)));
+            of_member(id, said.or_else(|| Some("target, removed".to_owned())))
+        }
+        ConsumerRecord::Current(id, current) => {
+            let said = current.as_ref().map(|it| {
+                let count = |of: &OwnedPartitions| of.values().map(|of| of.len()).sum::<usize>();
+                let (has, gives_up) = (count(&it.assigned), count(&it.revoking));
+                format!("epoch {}, has {has} partitions and gives up {gives_up}", it.epoch)
+            });
+            of_member(id, said.or_else(|| Some("has nothing".to_owned())))
+        }
+        ConsumerRecord::Pattern(pattern, resolved) => {
+            let count = resolved.as_ref().map_or(0, |resolved| resolved.topics.len());
+            format!("pattern {}, {count} topics", pattern.escape_debug())
+        }
+    }
+}
+
+fn subscription_text(subscription: &Subscription) -> String {
+    let topics = subscription.topics.iter().map(|topic| topic.as_str());
+    let pattern = subscription.pattern.as_deref().filter(|pattern| !pattern.is_empty());
+    let all: Vec<String> =
+        topics.chain(pattern).map(|text| text.escape_debug().to_string()).collect();
+    format!("subscribes to {}", all.join(" "))
 }
 
 fn generation(metadata: &GroupMetadata) -> String {

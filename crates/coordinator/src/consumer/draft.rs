@@ -1,0 +1,118 @@
+//! A group in the making: what the log will say of it when what is being written is durable.
+
+use std::ops::Deref;
+
+use crate::ids::GroupId;
+use crate::record::GroupRecord;
+
+use super::group::ConsumerGroup;
+use super::record::ConsumerRecord;
+
+/// A copy of a group, with the records that have been written to it.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) id: GroupId,
+    group: ConsumerGroup,
+    /// What stands before the records, if there are any.
+    before: Vec<GroupRecord>,
+    records: Vec<GroupRecord>,
+    /// How many of the records each request before has written.
+    kept: usize,
+    kept_group: ConsumerGroup,
+    /// What kind of group it becomes by the records.
+    conversion: Option<Conversion>,
+    kept_conversion: Option<Conversion>,
+}
+
+/// A change of a group's kind while it has members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// From a classic group to a consumer group.
+    Upgrade,
+    /// The other way.
+    Downgrade,
+}
+
+impl Draft {
+    pub(super) fn new(id: GroupId, group: ConsumerGroup) -> Draft {
+        let kept_group = group.clone();
+        Draft {
+            id,
+            group,
+            before: Vec::new(),
+            records: Vec::new(),
+            kept: 0,
+            kept_group,
+            conversion: None,
+            kept_conversion: None,
+        }
+    }
+
+    /// The draft of a group that was a classic one, with members.
+    pub(super) fn upgrading(self) -> Draft {
+        let conversion = Some(Conversion::Upgrade);
+        Draft { conversion, kept_conversion: conversion, ..self }
+    }
+
+    /// Writes the record of the classic group that it becomes.
+    pub(super) fn write_classic(&mut self, record: GroupRecord) {
+        self.conversion = Some(Conversion::Downgrade);
+        self.records.push(record);
+    }
+
+    /// What becomes of the group's kind.
+    pub(super) fn conversion(&self) -> Option<Conversion> {
+        self.conversion
+    }
+
+    /// Whether it is a classic group by now, so that nothing more can be done with it here.
+    pub(super) fn is_classic(&self) -> bool {
+        self.conversion == Some(Conversion::Downgrade)
+    }
+
+    /// Writes a record.
+    pub(super) fn write(&mut self, record: ConsumerRecord) {
+        self.group.apply(&record);
+        self.records.push(GroupRecord::Consumer { group: self.id.clone(), record });
+    }
+
+    /// The draft with records in front that say what becomes of the group as it was.
+    pub(super) fn behind(self, before: impl IntoIterator<Item = GroupRecord>) -> Draft {
+        Draft { before: before.into_iter().collect(), ..self }
+    }
+
+    /// A request has been worked on: what it wrote stays.
+    pub(super) fn keep(&mut self) {
+        self.kept = self.records.len();
+        self.kept_group = self.group.clone();
+        self.kept_conversion = self.conversion;
+    }
+
+    /// A request is refused: what it wrote goes.
+    pub(super) fn take_back(&mut self) {
+        self.records.truncate(self.kept);
+        self.group = self.kept_group.clone();
+        self.conversion = self.kept_conversion;
+    }
+
+    /// By how many bytes the present request makes the group larger.
+    pub(super) fn growth_bytes(&self) -> usize {
+        self.group.held_bytes().saturating_sub(self.kept_group.held_bytes())
+    }
+
+    pub(super) fn into_records(mut self) -> Vec<GroupRecord> {
+        if self.records.is_empty() {
+            return self.records;
+        }
+        self.before.append(&mut self.records);
+        self.before
+    }
+}
+
+impl Deref for Draft {
+    type Target = ConsumerGroup;
+
+    fn deref(&self) -> &ConsumerGroup {
+        &self.group
+    }
+}

@@ -1,0 +1,31 @@
+//! Epochs of consumer groups.
+
+use std::fmt;
+
+/// Counts the changes of a consumer group. The epochs of the group, of its assignment and of its members are all of
+/// this kind: the latter two follow the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GroupEpoch(pub i32);
+
+impl GroupEpoch {
+    /// What a member says that joins, or joins again.
+    pub const JOINING: GroupEpoch = GroupEpoch(0);
+    /// What a member says that leaves; and that there is no assignment.
+    pub const LEAVING: GroupEpoch = GroupEpoch(-1);
+    /// What a static member says that leaves and will be back.
+    pub const LEAVING_FOR_NOW: GroupEpoch = GroupEpoch(-2);
+    /// The epoch of an assignment that was never made.
+    pub const NONE: GroupEpoch = GroupEpoch(-1);
+
+    /// The epoch after this one.
+    #[must_use]
+    pub fn next(self) -> GroupEpoch {
+        GroupEpoch(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for GroupEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,22 @@
+//! Why a request of a member is refused.
+
+use logway_model::ErrorCode;
+
+/// An error, with a message for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) code: ErrorCode,
+    pub(super) message: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Refusal {
+        Refusal { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal { code, message: None }
+    }
+}

@@ -1,0 +1,301 @@
+//! What works on a consumer group: requests of its members, timers, and news of the cluster, one after the other.
+//!
+//! While records about the members of a group are on their way to the log, all that would be worked on waits. What has
+//! gathered then is worked on together, and its records are one append. So a group takes as many appends a second as
+//! the log does, and each may be about many members.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use logway_model::ErrorCode;
+use logway_wire::messages::ConsumerGroupHeartbeatRequest;
+
+use crate::groups::Groups;
+use crate::ids::GroupId;
+use crate::memory::{Growth, HeldMemory};
+use crate::outbox::Then;
+use crate::request::{Reply, Request, RequestBody, RequestToken};
+use crate::timers::Timer;
+use crate::turn::Turn;
+
+use super::GroupEpoch;
+use super::draft::{Conversion, Draft};
+use super::group::ConsumerGroup;
+use super::heartbeat::{Heartbeat, check, check_assignor, refused};
+use super::refusal::Refusal;
+
+/// Requests that are worked on together at most.
+const TOGETHER_MAX: usize = 100;
+
+/// Something that waits until the group can be worked on. Requests hold memory of the driver's budgets.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A request of a member.
+    Request(Box<Request>),
+    /// A time that is over.
+    Timer(Timer),
+    /// The cluster has changed.
+    Refresh,
+}
+
+/// What waits, by group.
+pub(crate) type WaitingByGroup = BTreeMap<GroupId, VecDeque<Waiting>>;
+
+/// What is told when the records are durable.
+type Replies = Vec<(RequestToken, Reply)>;
+
+impl Groups {
+    /// ConsumerGroupHeartbeat.
+    pub(crate) fn consumer_heartbeat(&mut self, turn: &mut Turn, request: Request) {
+        let RequestBody::ConsumerGroupHeartbeat { request: heartbeat, .. } = &request.body else {
+            return;
+        };
+        let checked = check(heartbeat, request.version)
+            .and_then(|()| check_assignor(heartbeat, &turn.settings.consumer.assignors));
+        if let Err(refusal) = checked {
+            turn.reply(request.token, refused(refusal));
+            return;
+        }
+        let group = GroupId::from(&heartbeat.group_id);
+        self.work_on_consumers(turn, &group, Waiting::Request(Box::new(request)));
+    }
+
+    /// Works on something, now or when what is on its way to the log has arrived.
+    pub(crate) fn work_on_consumers(&mut self, turn: &mut Turn, group: &GroupId, work: Waiting) {
+        self.waiting.entry(group.clone()).or_default().push_back(work);
+        self.work_on_waiting(turn, group);
+    }
+
+    /// Works on what waits, if nothing is on its way to the log.
+    pub(crate) fn work_on_waiting(&mut self, turn: &mut Turn, group: &GroupId) {
+        while self.waiting.contains_key(group) && !turn.outbox.has_members_in_flight(group) {
+            self.work_on_some(turn, group);
+        }
+    }
+
+    /// Works on what waits of one kind: of classic requests one, of others as many as may be.
+    fn work_on_some(&mut self, turn: &mut Turn, group: &GroupId) {
+        let Some(queue) = self.waiting.get_mut(group) else { return };
+        let mut together = Vec::new();
+        while together.len() < TOGETHER_MAX
+            && let Some(next) = queue.pop_front_if(|next| !next.is_classic())
+        {
+            together.push(next);
+        }
+        let classic = match together.is_empty() {
+            true => queue.pop_front(),
+            false => None,
+        };
+        if queue.is_empty() {
+            self.waiting.remove(group);
+        }
+        if self.consumer(group).is_none() {
+            // What is not asked by a member is of no concern to a group of another kind.
+            together.retain(|work| matches!(work, Waiting::Request(_)));
+        }
+        match classic {
+            Some(Waiting::Request(request)) => self.classic_request(turn, *request),
+            _ if together.is_empty() => {}
+            _ => self.work_on_together(turn, group, together),
+        }
+    }
+
+    fn work_on_together(&mut self, turn: &mut Turn, group: &GroupId, together: Vec<Waiting>) {
+        let is_known = self.has_group(group);
+        let growth = if is_known { Growth::OfGroup } else { Growth::New };
+        let draft = match self.draft(turn, group) {
+            Ok(draft) => draft,
+            Err(refusal) => {
+                for (token, _) in together.into_iter().filter_map(Waiting::into_request) {
+                    turn.reply(token, refused(refusal.clone()));
+                }
+                return;
+            }
+        };
+        let mut work = Work::new(draft, turn, growth);
+        let mut together = VecDeque::from(together);
+        while !work.draft.is_classic()
+            && let Some(next) = together.pop_front()
+        {
+            match next {
+                Waiting::Timer(timer) => work.draft.time_is_over(turn, &timer),
+                Waiting::Refresh => work.draft.refresh(turn),
+                Waiting::Request(request) => {
+                    let reply = work.judge(turn, &request);
+                    work.replies.push((request.token, reply));
+                }
+            }
+            work.draft.keep();
+        }
+        // What is left is for the classic group that it is now.
+        let queue = self.waiting.entry(group.clone()).or_default();
+        together.into_iter().rev().for_each(|left| queue.push_front(left));
+        if queue.is_empty() {
+            self.waiting.remove(group);
+        }
+        self.finish_work(turn, group, work);
+    }
+
+    /// Sends the records to the log, and the replies when they are there.
+    pub(super) fn finish_work(&mut self, turn: &mut Turn, group: &GroupId, work: Work) {
+        let Work { draft, replies, held, .. } = work;
+        let conversion = draft.conversion();
+        let records = draft.into_records();
+        if records.is_empty() {
+            replies.into_iter().for_each(|(token, reply)| turn.reply(token, reply));
+            return;
+        }
+        if conversion.is_some() {
+            self.begin_conversion(turn, group);
+        }
+        let then = Then::ConsumersStored { group: group.clone(), replies, conversion };
+        turn.append_held(records, then, held);
+    }
+
+    /// The group as the log knows it, or a new one in its place.
+    fn draft(&mut self, turn: &mut Turn, id: &GroupId) -> Result<Draft, Refusal> {
+        match self.consumer(id) {
+            Some(group) => Ok(Draft::new(id.clone(), group.clone())),
+            None => self.draft_in_place_of_classic(turn, id),
+        }
+    }
+
+    /// What members of a consumer group were told is durable, or could not be made so.
+    pub(crate) fn consumers_stored(
+        &mut self,
+        turn: &mut Turn,
+        group: &GroupId,
+        replies: Replies,
+        conversion: Option<Conversion>,
+        outcome: Result<(), ErrorCode>,
+    ) {
+        for (token, reply) in replies {
+            match outcome {
+                Ok(()) => turn.reply(token, reply),
+                Err(code) => turn.reply(token, reply.failed(code)),
+            }
+        }
+        // After a failure, timers that have run out did nothing: they go on.
+        if outcome.is_err() || conversion == Some(Conversion::Upgrade) {
+            self.start_consumer_timers(turn, group);
+        }
+        if let (Err(_), Some(consumer)) = (outcome, self.consumer(group)) {
+            Draft::new(group.clone(), consumer.clone()).try_again_later(turn);
+        }
+        if conversion.is_some() {
+            self.end_conversion(turn, group, outcome.is_ok());
+        }
+    }
+
+    /// Waits for signs of life of all members, as far as that is not done.
+    pub(crate) fn start_consumer_timers(&mut self, turn: &mut Turn, id: &GroupId) {
+        let Some(group) = self.consumer(id) else { return };
+        let draft = Draft::new(id.clone(), group.clone());
+        draft.start_timers(turn);
+    }
+
+    /// The cluster has changed: groups that read one of the topics, or all groups, look whether there is something new to
+    /// assign.
+    pub(crate) fn refresh_consumers(
+        &mut self,
+        turn: &mut Turn,
+        reads_changed: impl Fn(&ConsumerGroup) -> bool,
+    ) {
+        for id in self.consumer_groups(reads_changed) {
+            let waiting = self.waiting.get(&id).into_iter().flatten();
+            // What it will see then is what there is then.
+            if !waiting.into_iter().any(|work| matches!(work, Waiting::Refresh)) {
+                self.work_on_consumers(turn, &id, Waiting::Refresh);
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Whether it is a request of the classic protocol.
+    fn is_classic(&self) -> bool {
+        match self {
+            Waiting::Request(request) => {
+                !matches!(request.body, RequestBody::ConsumerGroupHeartbeat { .. })
+            }
+            Waiting::Timer(_) | Waiting::Refresh => false,
+        }
+    }
+
+    /// The token of a request and the request.
+    pub(crate) fn into_request(self) -> Option<(RequestToken, Request)> {
+        match self {
+            Waiting::Request(request) => Some((request.token, *request)),
+            Waiting::Timer(_) | Waiting::Refresh => None,
+        }
+    }
+}
+
+/// A draft, with what is told when its records are durable.
+pub(super) struct Work {
+    pub(super) draft: Draft,
+    pub(super) replies: Replies,
+    /// What the records will make the group take.
+    held: HeldMemory,
+    growth: Growth,
+}
+
+impl Work {
+    pub(super) fn new(draft: Draft, turn: &Turn, growth: Growth) -> Work {
+        Work { draft, replies: Replies::new(), held: turn.memory.hold(0), growth }
+    }
+
+    /// Works on a request. The draft stays as it was if the request is refused.
+    fn judge(&mut self, turn: &mut Turn, request: &Request) -> Reply {
+        let RequestBody::ConsumerGroupHeartbeat { request: asked, fresh_id, sight } = &request.body
+        else {
+            unreachable!("classic requests are worked on elsewhere")
+        };
+        let client = &request.client;
+        let heartbeat = Heartbeat { request: asked, client, fresh_id: *fresh_id, sight };
+        let said = check_group(&self.draft, asked).and_then(|()| match asked.member_epoch {
+            ..0 => self.draft.leave(turn, asked),
+            0.. => self.draft.heartbeat(turn, &heartbeat),
+        });
+        let said = said.and_then(|response| match self.check_memory(turn) {
+            Ok(()) => Ok(response),
+            Err(ErrorCode::GroupMaxSizeReached) => {
+                let bytes_max = turn.settings.group_bytes_max;
+                let message = format!("The consumer group would take more than {bytes_max} bytes.");
+                Err(Refusal::new(ErrorCode::GroupMaxSizeReached, message))
+            }
+            Err(code) => Err(code.into()),
+        });
+        match said {
+            Ok(response) => Reply::ConsumerGroupHeartbeat(response),
+            Err(refusal) => {
+                self.draft.take_back();
+                refused(refusal)
+            }
+        }
+    }
+
+    /// Takes memory for what the present request makes the group larger.
+    pub(super) fn check_memory(&mut self, turn: &Turn) -> Result<(), ErrorCode> {
+        let grown = self.draft.growth_bytes();
+        if grown > 0 && self.draft.held_bytes() > turn.settings.group_bytes_max {
+            return Err(ErrorCode::GroupMaxSizeReached);
+        }
+        match self.held.try_grow(grown, self.growth) {
+            true => Ok(()),
+            false => Err(ErrorCode::CoordinatorLoadInProgress),
+        }
+    }
+}
+
+/// Only who joins can do so in a group that there is not.
+fn check_group(draft: &Draft, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refusal> {
+    let is_joining = GroupEpoch(request.member_epoch) == GroupEpoch::JOINING;
+    if is_joining || draft.has_version() && draft.conversion().is_none() {
+        return Ok(());
+    }
+    let message = match request.member_epoch {
+        ..0 => format!("Group {} not found.", draft.id),
+        0.. => format!("Consumer group {} not found.", draft.id),
+    };
+    Err(Refusal::new(ErrorCode::GroupIdNotFound, message))
+}

@@ -1,0 +1,226 @@
+//! Rules of consumer groups, one by one.
+
+use std::sync::Arc;
+
+use logway_coordinator::{
+    ClassicMember, ConsumerRecord, CurrentAssignment, GroupEpoch, GroupRecord, GroupSettings,
+    GroupVersion, MemberState, OwnedPartitions, Partitions, Reply, RequestBody, ResolvedPattern,
+    Subscription, TargetVersion, TopicSight,
+};
+use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, Uuid};
+use logway_wire::WireString;
+use logway_wire::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ListGroupsRequest,
+};
+
+use crate::driver::Driver;
+use crate::story::error;
+
+fn joining(group: &str, member: &str) -> ConsumerGroupHeartbeatRequest {
+    ConsumerGroupHeartbeatRequest {
+        group_id: WireString::copy_of(group),
+        member_id: WireString::copy_of(member),
+        rebalance_timeout_ms: 1_000,
+        subscribed_topic_names: Some(vec!["t".into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    }
+}
+
+fn ask(
+    driver: &mut Driver,
+    request: ConsumerGroupHeartbeatRequest,
+) -> ConsumerGroupHeartbeatResponse {
+    let fresh_id = driver.fresh_id();
+    let sight = TopicSight::of_all();
+    let body = RequestBody::ConsumerGroupHeartbeat { request, fresh_id, sight };
+    match driver.ask("client", 1, body) {
+        Reply::ConsumerGroupHeartbeat(response) => response,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn code(driver: &mut Driver, request: ConsumerGroupHeartbeatRequest) -> ErrorCode {
+    error(ask(driver, request).error_code)
+}
+
+fn driver_with(change: impl FnOnce(&mut GroupSettings)) -> Driver {
+    let mut settings = GroupSettings::default();
+    change(&mut settings);
+    let mut driver = Driver::new(settings);
+    driver.change_cluster(|cluster| cluster.set_topic("t", 3));
+    driver
+}
+
+#[test]
+fn what_members_can_make_the_coordinator_keep_has_bounds() {
+    let mut driver = driver_with(|settings| {
+        settings.consumer.size_max = 2;
+        settings.member_bytes_max = 4_000;
+        settings.groups_max = 2;
+    });
+    assert_eq!(code(&mut driver, joining("g", "a")), ErrorCode::None);
+    assert_eq!(code(&mut driver, joining("g", "b")), ErrorCode::None);
+    assert_eq!(code(&mut driver, joining("g", "c")), ErrorCode::GroupMaxSizeReached);
+    assert_eq!(code(&mut driver, joining("g", "b")), ErrorCode::None, "who is there may stay");
+    let topics = (0..100).map(|number| format!("topic-{number}").into()).collect();
+    let greedy =
+        ConsumerGroupHeartbeatRequest { subscribed_topic_names: Some(topics), ..joining("h", "a") };
+    assert_eq!(code(&mut driver, greedy), ErrorCode::PolicyViolation);
+    assert!(driver.shard.group("h").is_none(), "a group that nobody has joined is none");
+    assert_eq!(code(&mut driver, joining("h", "a")), ErrorCode::None);
+    assert_eq!(code(&mut driver, joining("i", "a")), ErrorCode::PolicyViolation);
+}
+
+#[test]
+fn patterns_have_bounds() {
+    let mut driver = driver_with(|settings| {
+        settings.consumer.pattern_bytes_max = 10;
+        settings.consumer.patterns_max = 1;
+    });
+    let by = |member: &str, pattern: &str| ConsumerGroupHeartbeatRequest {
+        subscribed_topic_names: None,
+        subscribed_topic_regex: Some(WireString::copy_of(pattern)),
+        ..joining("g", member)
+    };
+    let refused = ask(&mut driver, by("a", "a.pattern.that.is.long"));
+    assert_eq!(error(refused.error_code), ErrorCode::InvalidRegularExpression);
+    let message = refused.error_message.expect("says why");
+    assert!(message.contains("longer than 10 bytes"), "{message}");
+    assert_eq!(code(&mut driver, by("a", "t.*")), ErrorCode::None);
+    assert_eq!(code(&mut driver, by("b", "t.*")), ErrorCode::None);
+    assert_eq!(code(&mut driver, by("c", "u.*")), ErrorCode::InvalidRegularExpression);
+}
+
+#[test]
+fn what_a_group_takes_is_given_back() {
+    let mut driver = driver_with(|settings| settings.offsets_retention_check_interval_ms = 1_000);
+    let before = driver.memory.used_bytes();
+    for member in ["a", "b"] {
+        assert_eq!(code(&mut driver, joining("g", member)), ErrorCode::None);
+    }
+    assert!(driver.memory.used_bytes() > before + 2_000);
+    for member in ["a", "b"] {
+        let leaving = ConsumerGroupHeartbeatRequest { member_epoch: -1, ..joining("g", member) };
+        assert_eq!(code(&mut driver, leaving), ErrorCode::None);
+    }
+    assert_eq!(driver.shard.group("g").map(|group| group.state_name()), Some("Empty"));
+    driver.advance_ms(2_000, |_| {});
+    driver.settle_all();
+    assert!(driver.shard.group("g").is_none(), "an empty group without offsets goes");
+    assert_eq!(driver.memory.used_bytes(), before);
+    driver.compact();
+    assert!(driver.log.is_empty(), "and nothing of it stays in the log: {:?}", driver.log);
+}
+
+#[test]
+fn there_is_no_memory_for_more() {
+    let mut settings = GroupSettings::default();
+    settings.consumer.assignment_interval.default_ms = 0;
+    let mut driver = Driver::with_memory(settings, 8_000);
+    driver.change_cluster(|cluster| cluster.set_topic("t", 3));
+    assert_eq!(code(&mut driver, joining("g", "a")), ErrorCode::None);
+    let codes: Vec<_> =
+        (0..9).map(|number| code(&mut driver, joining("g", &format!("m{number}")))).collect();
+    assert!(codes.contains(&ErrorCode::CoordinatorLoadInProgress), "{codes:?}");
+    let count = driver.shard.group("g").map(|group| group.member_count());
+    let joined = codes.iter().filter(|code| **code == ErrorCode::None).count();
+    assert_eq!(count, Some(1 + joined), "who was refused is no member");
+}
+
+#[test]
+fn times_are_those_of_the_group_within_the_bounds() {
+    let mut driver = driver_with(|_| {});
+    driver.change_cluster(|cluster| {
+        cluster.overrides.heartbeat_interval_ms = Some(9_000);
+        cluster.overrides.session_timeout_ms = Some(1_000_000);
+    });
+    assert_eq!(ask(&mut driver, joining("g", "a")).heartbeat_interval_ms, 9_000);
+    driver.change_cluster(|cluster| cluster.overrides.heartbeat_interval_ms = Some(1));
+    assert_eq!(ask(&mut driver, joining("g", "a")).heartbeat_interval_ms, 5_000);
+    driver.advance_ms(59_000, |_| {});
+    let members = |driver: &Driver| driver.shard.group("g").map(|group| group.member_count());
+    assert_eq!(members(&driver), Some(1));
+    driver.advance_ms(1_001, |_| {});
+    driver.settle_all();
+    assert_eq!(members(&driver), Some(0), "the most that counts is 60 s");
+}
+
+#[test]
+fn groups_are_listed_by_type() {
+    let mut driver = driver_with(|_| {});
+    assert_eq!(code(&mut driver, joining("g", "a")), ErrorCode::None);
+    for (types, expected) in [(vec![], 1), (vec!["Consumer"], 1), (vec!["classic"], 0)] {
+        let request = ListGroupsRequest {
+            types_filter: types.into_iter().map(WireString::from).collect(),
+            ..Default::default()
+        };
+        let Reply::ListGroups(listed) = driver.ask("o", 5, RequestBody::ListGroups(request)) else {
+            panic!("is listed")
+        };
+        assert_eq!(listed.groups.len(), expected);
+        let kinds = listed.groups.iter().map(|group| (&*group.group_type, &*group.protocol_type));
+        assert!(kinds.into_iter().all(|kind| kind == ("consumer", "consumer")));
+    }
+}
+
+#[test]
+fn every_record_is_read_back_as_it_was_written() {
+    let topic = TopicId(Uuid([7; 16]));
+    let target: Partitions = [(topic, [PartitionId(1), PartitionId(2)].into())].into();
+    let owned: OwnedPartitions = [(topic, [(PartitionId(1), GroupEpoch(3))].into())].into();
+    let subscription = Subscription {
+        instance_id: Some("i".into()),
+        rack_id: Some("r".into()),
+        topics: ["t".into(), "u".into()].into(),
+        pattern: Some("t.*".into()),
+        rebalance_timeout_ms: 5,
+        assignor: Some("range".into()),
+        classic: Some(ClassicMember {
+            session_timeout_ms: 9,
+            protocols: vec![("range".into(), bytes::Bytes::from_static(b"x"))],
+        }),
+        ..Subscription::default()
+    };
+    let current = CurrentAssignment {
+        epoch: GroupEpoch(4),
+        previous_epoch: GroupEpoch(3),
+        state: MemberState::UnreleasedPartitions,
+        assigned: owned.clone(),
+        revoking: owned,
+    };
+    let resolved =
+        ResolvedPattern { topics: ["t".into()].into(), version: 8, resolved_at: TimestampMs(9) };
+    let version = GroupVersion { epoch: GroupEpoch(5), metadata_hash: -6 };
+    let made_at = Some(TimestampMs(11));
+    let id = || "m".into();
+    let records = [
+        ConsumerRecord::Group(Some(version)),
+        ConsumerRecord::Group(None),
+        ConsumerRecord::FormerTopics(false),
+        ConsumerRecord::Member(id(), Some(Arc::new(subscription))),
+        ConsumerRecord::Member(id(), Some(Arc::default())),
+        ConsumerRecord::Member(id(), None),
+        ConsumerRecord::Assignment(Some(TargetVersion { epoch: GroupEpoch(5), made_at })),
+        ConsumerRecord::Assignment(Some(TargetVersion { epoch: GroupEpoch(5), made_at: None })),
+        ConsumerRecord::Assignment(None),
+        ConsumerRecord::Target(id(), Some(Arc::new(target))),
+        ConsumerRecord::Target(id(), None),
+        ConsumerRecord::Current(id(), Some(Arc::new(current))),
+        ConsumerRecord::Current(id(), None),
+        ConsumerRecord::Pattern("t.*".into(), Some(Arc::new(resolved))),
+        ConsumerRecord::Pattern("t.*".into(), None),
+    ];
+    for record in records {
+        let record = GroupRecord::Consumer { group: "g".into(), record };
+        let (key, value) = record.encode();
+        assert_eq!(GroupRecord::decode(&key, value.as_ref()), Ok(Some(record.clone())));
+        let bytes = key.len() + value.as_ref().map_or(0, |value| value.len());
+        assert!(record.bytes_max() >= bytes, "{record:?} takes {bytes}");
+        for len in 0..value.as_ref().map_or(0, |value| value.len()) {
+            let cut = value.as_ref().map(|value| value.slice(..len));
+            // Some cuts are whole values: of texts and lists that end with them. None panics.
+            let _ = GroupRecord::decode(&key, cut.as_ref());
+        }
+    }
+}
