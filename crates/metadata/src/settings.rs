@@ -15,6 +15,7 @@ mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
+mod front_doors;
 mod given;
 mod listener;
 mod listeners;
@@ -26,7 +27,7 @@ mod reference;
 
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
-    DelegationTokenSettings, KinesisSettings, LogFormat, NODE_ID_SETTING,
+    DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings, NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
@@ -37,8 +38,8 @@ pub use describe::{
 pub use given::Secret;
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
-    BearerSettings, ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings,
-    UNNAMED_LISTENER,
+    BearerSettings, ClientAuth, ListenerSettings, LogspecSettings, SaslSettings, SecurityProtocol,
+    TlsSettings, UNNAMED_LISTENER,
 };
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};

@@ -21,6 +21,7 @@ use std::sync::LazyLock;
 
 use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
+use super::front_doors::FRONT_DOOR_SETTINGS;
 use super::listener::LISTENER_SETTINGS;
 use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
 use crate::controller::COMMAND_RECORDS_MAX;
@@ -37,7 +38,8 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let own = OWN_SETTINGS.iter().chain(LISTENER_SETTINGS).chain(ACCEPTED_SETTINGS).copied();
+        let listening = LISTENER_SETTINGS.iter().chain(FRONT_DOOR_SETTINGS);
+        let own = OWN_SETTINGS.iter().chain(listening).chain(ACCEPTED_SETTINGS).copied();
         let mut all: Vec<Setting> = own.chain(topic_defaults()).collect();
         all.sort_by_key(|setting| setting.name);
         all
@@ -314,45 +316,6 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("6000"),
         "ms",
         "The shortest session timeout that a member may ask for.",
-    ),
-    Setting::at_start(
-        "kinesis.account.id",
-        Kind::Text,
-        Some("000000000000"),
-        "",
-        "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
-    ),
-    Setting::at_start(
-        "kinesis.listen",
-        Kind::Address,
-        None,
-        "",
-        "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
-         takes a free one. Where it is not set, there is no such listener. Nobody is asked who he is there, so an address \
-         that other machines can reach needs `logway.insecure`.",
-    ),
-    Setting::at_start(
-        "kinesis.region",
-        Kind::Text,
-        Some("us-east-1"),
-        "",
-        "The region that Kinesis clients see in the names (ARNs) of streams and in messages: letters, digits and `-`.",
-    ),
-    Setting::at_start(
-        "kinesis.shard.limit",
-        Kind::int(1),
-        Some("500"),
-        "shards",
-        "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
-         may have.",
-    ),
-    Setting::at_start(
-        "kinesis.stream.delay.ms",
-        Kind::Long { min: 0, max: 3_600_000 },
-        Some("0"),
-        "ms",
-        "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
-         ACTIVE at once; some programs wait for the phase before that.",
     ),
     Setting::at_start(
         "leader.imbalance.check.interval.seconds",

@@ -9,7 +9,9 @@ use logway_model::BrokerId;
 
 use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
 use super::given::{Given, Secret};
-use super::listeners::{GivenOfListeners, ListenerSettings, listener_setting, listeners};
+use super::listeners::{
+    AllListeners, GivenOfListeners, ListenerSettings, LogspecSettings, listener_setting, listeners,
+};
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
 use crate::record::Endpoint;
@@ -89,6 +91,8 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
+    /// The log service.
+    pub log_service: LogServiceSettings,
     /// The front door for Kinesis clients.
     pub kinesis: KinesisSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
@@ -191,6 +195,15 @@ pub struct ClusterSettings {
     pub fetch_max_bytes: u32,
 }
 
+/// The settings of the log service.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LogServiceSettings {
+    /// `logservice.listen`: none, where there is no log service.
+    pub listeners: Vec<ListenerSettings>,
+    /// `logservice.logspec.listen`
+    pub logspec: Vec<LogspecSettings>,
+}
+
 /// The settings of the front door for Kinesis clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KinesisSettings {
@@ -284,10 +297,12 @@ impl BrokerSettings {
         given_of_listeners: GivenOfListeners,
     ) -> Result<BrokerSettings, MetadataError> {
         let fields = Fields { given: &given, of_listeners: &given_of_listeners, listener: None };
+        let AllListeners { kafka: listeners, log_service, logspec } = listeners(&fields)?;
         Ok(BrokerSettings {
             node_id: BrokerId(fields.int(NODE_ID_SETTING)),
             log_dirs: fields.paths("log.dirs"),
-            listeners: listeners(&fields)?,
+            listeners,
+            log_service: LogServiceSettings { listeners: log_service, logspec },
             http_listen: fields.address("logway.http.listen"),
             log_format: fields.log_format(),
             log_levels: fields.list("logway.log.level"),

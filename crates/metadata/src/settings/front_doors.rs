@@ -1,0 +1,62 @@
+//! The settings of front doors beside Kafka's, which Kafka does not have.
+
+use super::definition::{Kind, Setting};
+
+pub(super) static FRONT_DOOR_SETTINGS: &[Setting] = &[
+    Setting::at_start(
+        "kinesis.account.id",
+        Kind::Text,
+        Some("000000000000"),
+        "",
+        "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
+    ),
+    Setting::at_start(
+        "kinesis.listen",
+        Kind::Address,
+        None,
+        "",
+        "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
+         takes a free one. Where it is not set, there is no such listener. Nobody is asked who he is there, so an address \
+         that other machines can reach needs `logway.insecure`.",
+    ),
+    Setting::at_start(
+        "kinesis.region",
+        Kind::Text,
+        Some("us-east-1"),
+        "",
+        "The region that Kinesis clients see in the names (ARNs) of streams and in messages: letters, digits and `-`.",
+    ),
+    Setting::at_start(
+        "kinesis.shard.limit",
+        Kind::int(1),
+        Some("500"),
+        "shards",
+        "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
+         may have.",
+    ),
+    Setting::at_start(
+        "kinesis.stream.delay.ms",
+        Kind::Long { min: 0, max: 3_600_000 },
+        Some("0"),
+        "ms",
+        "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
+         ACTIVE at once; some programs wait for the phase before that.",
+    ),
+    Setting::at_start(
+        "logservice.listen",
+        Kind::Listeners,
+        None,
+        "",
+        "Where clients of the log service connect, over gRPC, as `host:port` or `NAME://host:port`; port 0 takes a free one. \
+         The names, what is spoken there and what is asked of clients are as with `listeners`. Where it is not set, there is no log \
+         service.",
+    ),
+    Setting::at_start(
+        "logservice.logspec.listen",
+        Kind::Text,
+        None,
+        "",
+        "Where clients of Akutan's `logspec` connect, as a list of `host:port=TOPIC` or `NAME://host:port=TOPIC`. Each address \
+         serves partition 0 of its topic as a log.",
+    ),
+];
