@@ -68,35 +68,53 @@ impl Iterator for Fields {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message as _;
+    use prost::Message;
 
     use super::*;
-    use crate::messages::log::{Header, NewRecord};
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Inner {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Outer {
+        #[prost(bytes = "bytes", tag = "1")]
+        key: Bytes,
+        #[prost(message, repeated, tag = "3")]
+        inner: Vec<Inner>,
+        #[prost(int64, tag = "4")]
+        number: i64,
+        #[prost(double, tag = "5")]
+        other: f64,
+    }
 
     #[test]
     fn fields_are_as_they_were_encoded_and_no_cut_panics() {
-        let header = Header { name: "h".to_owned(), value: None };
-        let record = NewRecord {
-            key: Some(Bytes::from_static(b"k")),
-            value: None,
-            headers: vec![header.clone(), header.clone()],
-            timestamp_ms: Some(300),
+        let inner = Inner { name: "h".to_owned() };
+        let outer = Outer {
+            key: Bytes::from_static(b"k"),
+            inner: vec![inner.clone(), inner.clone()],
+            number: 300,
+            other: 1.5,
         };
-        let bytes = Bytes::from(record.encode_to_vec());
+        let bytes = Bytes::from(outer.encode_to_vec());
         let fields: Vec<_> = Fields::of(bytes.clone()).map(|it| it.expect("is one")).collect();
-        let of_header = Field::Bytes(header.encode_to_vec().into());
+        let of_inner = Field::Bytes(inner.encode_to_vec().into());
         assert_eq!(
             fields,
             [
                 (1, Field::Bytes(Bytes::from_static(b"k"))),
-                (3, of_header.clone()),
-                (3, of_header),
+                (3, of_inner.clone()),
+                (3, of_inner),
                 (4, Field::Varint(300)),
+                (5, Field::Other),
             ]
         );
         for cut in 0..bytes.len() {
             let fields = Fields::of(bytes.slice(..cut)).take_while(Result::is_ok).count();
-            assert!(fields < 4);
+            assert!(fields < 5);
         }
     }
 }
