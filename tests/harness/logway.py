@@ -14,7 +14,7 @@ BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench"
 
 METRICS_DEADLINE_S = 30
 
-READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?$", re.MULTILINE)
+READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
 
 
 class Logway(Broker):
@@ -30,19 +30,27 @@ class Logway(Broker):
     http = ""
     # Where Kinesis clients connect, with the setting `kinesis.listen`.
     kinesis = ""
+    # Where clients of the log service connect, and those of logspec, with the settings `logservice.*`.
+    log_service = ""
+    logspec = ""
 
     def command(self) -> list[str]:
         listen = ["--kafka-listen", self.bootstrap or "127.0.0.1:0", "--http-listen", self.http or "127.0.0.1:0"]
         # At the same address after every restart.
         again = {"kinesis.listen": self.kinesis} if self.kinesis else {}
+        if self.log_service:
+            again["logservice.listen"] = self.log_service
+        if self.logspec:
+            topic = self.settings["logservice.logspec.listen"].rsplit("=", 1)[1]
+            again["logservice.logspec.listen"] = f"{self.logspec}={topic}"
         settings = [word for name, value in (self.settings | again).items() for word in ("--set", f"{name}={value}")]
         return [BINARY, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
 
     def is_ready(self) -> bool:
         found = READY_LINE.search(self.log_since_start())
         if found:
-            self.bootstrap, self.http, kinesis = found.groups()
-            self.kinesis = kinesis or ""
+            self.bootstrap, self.http, *others = found.groups()
+            self.kinesis, self.log_service, self.logspec = (address or "" for address in others)
         return found is not None
 
     def environment(self) -> dict[str, str]:

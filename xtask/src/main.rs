@@ -4,6 +4,7 @@
 
 mod codegen;
 mod kinesis_model;
+mod log_service;
 mod reference;
 mod samples;
 
@@ -17,7 +18,8 @@ const USAGE: &str = "usage: cargo xtask codegen [JARS] [--check]
        cargo xtask wire-samples --out FILE [--seed N] [--samples N] [JARS]
 
 codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in Kafka's jars, and
-               the shapes of Kinesis, crates/kinesis/src/shapes, from crates/kinesis/model
+               the shapes of Kinesis, crates/kinesis/src/shapes, from crates/kinesis/model, and the messages of the log
+               service, crates/logservice/src/messages, from crates/logservice/proto
   --check      write nothing; fail if the committed code differs
 kinesis-model  prune botocore's data/kinesis/2013-12-02/service-2.json, unpacked, into crates/kinesis/model
 reference      write docs/reference from the tables in the code

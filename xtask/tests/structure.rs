@@ -12,7 +12,7 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["logway", "logway-bench", "xtask", "logway-leaf-benches"],
     &["logway-sim", "logway-hostile", "logway-fuzz-targets"],
-    &["logway-kafka", "logway-kinesis", "logway-agent"],
+    &["logway-kafka", "logway-kinesis", "logway-logservice", "logway-agent"],
     &["logway-node", "logway-client", "logway-http"],
     &["logway-peers"],
     &["logway-quorum", "logway-security"],

@@ -19,6 +19,7 @@
 //! | [`producer_snapshot`] | the file, but for its CRC, which is put right |
 //! | [`partition`] | [parts]: the files of a partition that a broker finds at its start |
 //! | [`telemetry`] | what a client pushes of its own metrics |
+//! | [`log_fields`] | a message of a client of the log service, as Protocol Buffers |
 //! | [`sasl`] | a mechanism (a byte), then [parts]: what a client says of who it is |
 //!
 //! [parts]: parts::pack
@@ -30,6 +31,7 @@ mod disk;
 mod groups;
 mod indexes;
 mod journal;
+mod log_fields;
 mod messages;
 mod metadata;
 mod partition;
@@ -72,5 +74,6 @@ targets! {
     producers::producer_snapshot
     partition::partition
     telemetry::telemetry
+    log_fields::log_fields
     sasl::sasl
 }

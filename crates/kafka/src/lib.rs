@@ -8,7 +8,6 @@ mod authentication;
 mod connection;
 mod fetch_session;
 mod handlers;
-mod listener;
 mod metrics;
 mod request;
 mod routes;
@@ -16,5 +15,4 @@ mod server;
 mod service;
 mod telemetry;
 
-pub use listener::ListenerError;
-pub use server::{KafkaServer, ListenError, Listeners};
+pub use server::{KafkaServer, Listeners};

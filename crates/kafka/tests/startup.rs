@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::*;
-use logway_kafka::{ListenError, Listeners};
+use logway_kafka::Listeners;
 use logway_log::fs::RealFs;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::ErrorCode;
+use logway_node::listener::ListenError;
 
 /// A data directory with one record in the topic `t`, after a clean stop.
 async fn stopped_broker(dir: &Path) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use logway_node::memory::{BudgetShare, Memory, RequestMemory};
+use logway_node::memory::{ArrivalRules, Arriving, BudgetShare, Memory, RequestMemory};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
@@ -26,14 +26,6 @@ const SEND_MAX: Duration = Duration::from_secs(60);
 
 /// Requests that are smaller are charged as small ones, once they are whole.
 const SMALL_BYTES: usize = 64 << 10;
-
-/// While others wait for the memory of a body that has not come whole, it must grow in each such interval by
-/// [`PROGRESS_BYTES_MIN`] and by a tenth, or end.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-
-const PROGRESS_BYTES_MIN: usize = 64 << 10;
-
-const PROGRESS_PARTS: usize = 10;
 
 /// A request is there as bytes, as values, and as batches.
 const HELD_FACTOR: usize = 3;
@@ -81,45 +73,26 @@ struct Receiving<B> {
     size_max: usize,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Receiving<B> {
-    /// Memory is taken as bytes come, as for requests of Kafka clients: [`SMALL_BYTES`] are not counted until they are
-    /// whole, then the beginning of a larger one is, and then all of it.
+impl<B: Body<Data = Bytes> + Unpin + Send> Receiving<B> {
     async fn receive_charged(mut self, requests: &RequestMemory) -> Result<Received, BodyError> {
-        if self.read_to(SMALL_BYTES).await? {
-            let share = requests.take_small(self.received.len() * HELD_FACTOR).await;
-            return Ok(Received { bytes: self.received.freeze(), _share: share });
-        }
-        let beginning = requests.take_beginning().await;
-        let is_whole = self.read_on_to(requests.beginning_bytes(), requests).await?;
-        let held = if is_whole { self.received.len() } else { self.size_max };
-        let share = requests.take_large(held * HELD_FACTOR).await;
-        drop(beginning);
-        if !is_whole {
-            self.read_on_to(usize::MAX, requests).await?;
-        }
+        let rules = ArrivalRules {
+            uncounted_bytes: SMALL_BYTES,
+            size_max: self.size_max,
+            held_factor: HELD_FACTOR,
+        };
+        let share = requests.take_arriving(&mut self, rules).await?;
         Ok(Received { bytes: self.received.freeze(), _share: share })
     }
+}
 
-    /// As [`read_to`](Receiving::read_to), of a body that holds memory: while others wait for that, it has to come on.
-    async fn read_on_to(
-        &mut self,
-        enough: usize,
-        requests: &RequestMemory,
-    ) -> Result<bool, BodyError> {
-        let progress = PROGRESS_BYTES_MIN.max(self.size_max / PROGRESS_PARTS);
-        loop {
-            let next = enough.min(self.received.len() + progress);
-            match timeout(PROGRESS_INTERVAL, self.read_to(next)).await {
-                Ok(is_whole) if is_whole? => return Ok(true),
-                Ok(_) if self.received.len() >= enough => return Ok(false),
-                Err(_elapsed) if requests.is_contended() => return Err(BodyError::Late),
-                Ok(_) | Err(_) => {}
-            }
-        }
+impl<B: Body<Data = Bytes> + Unpin + Send> Arriving for Receiving<B> {
+    type Error = BodyError;
+
+    fn come_bytes(&self) -> usize {
+        self.received.len()
     }
 
-    /// Reads until there is so much, or all. Says whether it is all. Cancelled, it loses nothing.
-    async fn read_to(&mut self, enough: usize) -> Result<bool, BodyError> {
+    async fn come_to(&mut self, enough: usize) -> Result<bool, BodyError> {
         while self.received.len() < enough {
             let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await;
             let Some(frame) = frame else { return Ok(true) };
@@ -132,6 +105,10 @@ impl<B: Body<Data = Bytes> + Unpin> Receiving<B> {
             self.received.extend_from_slice(&data);
         }
         Ok(self.body.is_end_stream())
+    }
+
+    fn late() -> BodyError {
+        BodyError::Late
     }
 }
 
@@ -308,7 +285,7 @@ mod tests {
         let (sender, receiving) = receiving(BODY_BYTES_MAX);
         send(&sender, requests.beginning_bytes());
         let others = async {
-            sleep(10 * PROGRESS_INTERVAL).await;
+            sleep(Duration::from_secs(10)).await;
             requests.take_large(LIMIT_BYTES).await
         };
         let (received, _others) = tokio::join!(receiving.receive_charged(&requests), others);

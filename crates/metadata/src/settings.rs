@@ -28,7 +28,8 @@ mod reference;
 
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
-    ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, NODE_ID_SETTING,
+    ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings,
+    NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
@@ -39,8 +40,8 @@ pub use describe::{
 pub use given::Secret;
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
-    BearerSettings, ClientAuth, KINESIS_LISTENER, ListenerSettings, SaslSettings, SecurityProtocol,
-    TlsSettings, UNNAMED_LISTENER,
+    BearerSettings, ClientAuth, KINESIS_LISTENER, ListenerSettings, LogspecSettings, SaslSettings,
+    SecurityProtocol, TlsSettings, UNNAMED_LISTENER,
 };
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};

@@ -78,10 +78,9 @@ fn topic_settings_are_kafkas() {
 #[test]
 fn broker_settings_are_kafkas_or_marked_as_ours() {
     let ours: BTreeMap<&str, &Setting> = broker_settings().iter().map(|s| (s.name, s)).collect();
-    let shared = ours
-        .keys()
-        .copied()
-        .filter(|name| !["logway.", "kinesis."].iter().any(|own| name.starts_with(own)));
+    let shared = ours.keys().copied().filter(|name| {
+        !["logway.", "kinesis.", "logservice."].iter().any(|own| name.starts_with(own))
+    });
     assert!(shared.eq(rows(BROKER_CONFIGS).map(|row| row[0])));
     check_rows(&ours, BROKER_CONFIGS);
 }

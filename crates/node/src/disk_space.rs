@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Node;
 use crate::log_dirs::ConfiguredDir;
+use crate::replica::Replica;
 
 /// How long who reads the metrics waits for all directories together.
 const WAIT_MAX: Duration = Duration::from_millis(200);
@@ -89,6 +90,16 @@ impl Node {
             // One that is late goes on by itself.
             let _ = timeout_at(until, asked).await;
         }
+    }
+
+    /// What was last heard of the disk that a replica is on; `None` where that was not asked, or did not answer.
+    pub fn disk_space_of(&self, replica: &Replica) -> Option<DiskSpace> {
+        let mut dirs = self.disk_spaces.dirs.iter().zip(self.log_dirs.all());
+        let is_its = |dir: &ConfiguredDir| {
+            dir.online().is_some_and(|online| online.directory_id() == replica.directory())
+        };
+        let (measured, _) = dirs.find(|(_, dir)| is_its(dir))?;
+        measured.latest()
     }
 
     /// Tells what is known of the directories that can be used.

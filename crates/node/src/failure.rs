@@ -22,12 +22,19 @@ pub struct Failure {
     pub message: String,
     /// The records of a batch that are the reason, if some are.
     pub records: RefusedRecords,
+    /// Whether a full disk is the reason.
+    pub is_disk_full: bool,
 }
 
 impl Failure {
     /// A failure with its reason.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), records: RefusedRecords::default() }
+        Failure {
+            code,
+            message: message.into(),
+            records: RefusedRecords::default(),
+            is_disk_full: false,
+        }
     }
 
     /// A log that could not be read.
@@ -105,7 +112,8 @@ impl From<LogError> for Failure {
             | LogError::NoRoomForJournal { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };
-        Failure::new(code, error.to_string())
+        let is_disk_full = error.is_disk_full();
+        Failure { is_disk_full, ..Failure::new(code, error.to_string()) }
     }
 }
 
@@ -164,7 +172,7 @@ impl From<InvalidBatch> for Failure {
             InvalidBatch::Records(records) => records,
             _ => RefusedRecords::default(),
         };
-        Failure { code, message, records }
+        Failure { records, ..Failure::new(code, message) }
     }
 }
 

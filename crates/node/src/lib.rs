@@ -15,7 +15,7 @@
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
 //! | [`streams`] | what streams of Kinesis clients need beyond topics |
-//! | [`accept`] | connections of clients, as many as there may be |
+//! | [`listener`], [`accept`] | where clients connect; their connections, as many as there may be |
 //! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
@@ -32,6 +32,7 @@ pub mod failure;
 pub mod group_lag;
 pub mod groups;
 pub mod heavy_work;
+pub mod listener;
 pub mod listener_files;
 pub mod log_dirs;
 pub mod log_levels;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use logway_log::{LogConfig, LogError};
+use logway_log::{Completion, LogConfig, LogError};
 pub use logway_metadata::is_internal;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
-use logway_model::{ErrorCode, PartitionId, TopicId, TopicName, Uuid};
+use logway_model::{ErrorCode, Offset, PartitionId, TopicId, TopicName, Uuid};
 use logway_record::Compression;
 
 use crate::log_dirs::LogDirs;
@@ -47,6 +47,32 @@ impl Topic {
             None if self.offline.contains_key(&id) => Err(ErrorCode::KafkaStorageError),
             _ => Err(ErrorCode::NotLeaderOrFollower),
         }
+    }
+
+    /// Begins to delete the records of a partition before an offset, or all that consumers can read; ends with the new log
+    /// start offset.
+    ///
+    /// Errors: those of [`Topic::partition`], `INVALID_TOPIC_EXCEPTION` for topics of coordinators, `POLICY_VIOLATION` where
+    /// compaction alone removes records, and `OFFSET_OUT_OF_RANGE` past what consumers can read.
+    pub fn begin_truncation(
+        &self,
+        id: PartitionId,
+        before: Option<Offset>,
+    ) -> Result<Completion<Offset>, ErrorCode> {
+        let replica = self.partition(id)?;
+        if is_internal(self.name().as_str()) {
+            return Err(ErrorCode::InvalidTopicException);
+        }
+        let policy = self.settings.cleanup_policy;
+        if policy.compact && !policy.delete {
+            return Err(ErrorCode::PolicyViolation);
+        }
+        let end = replica.high_watermark().get();
+        let before = before.unwrap_or(end);
+        if !(Offset::ZERO..=end).contains(&before) {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        replica.delete_records_before(before)
     }
 
     /// The replica of a partition here, in whatever role; `None` if there is none that is open.

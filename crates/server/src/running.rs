@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_kafka::{KafkaServer, ListenError, Listeners};
+use logway_kafka::{KafkaServer, Listeners};
 use logway_kinesis::{BoundListener, KinesisServer};
+use logway_logservice::{LogListeners, LogServer};
 use logway_metadata::settings::BrokerSettings;
+use logway_node::listener::ListenError;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use prometheus_client::registry::Registry;
@@ -44,6 +46,8 @@ pub struct RunningBroker {
     _tasks: JoinSet<()>,
     /// `None` where nobody asked for it.
     kinesis: Option<KinesisServer>,
+    /// Likewise.
+    log_service: Option<LogServer>,
 }
 
 impl RunningBroker {
@@ -65,6 +69,7 @@ impl RunningBroker {
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
+        let log_service = LogListeners::bind(&settings).await?;
         let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());
@@ -73,6 +78,7 @@ impl RunningBroker {
         let of_kinesis = of_kinesis.map(BoundListener::address);
         let of_kinesis = of_kinesis.filter(|address| !address.ip().is_loopback());
         let exposed = exposed.chain(of_kinesis.map(|address| format!("Kinesis {address}")));
+        let exposed = exposed.chain(log_service.iter().flat_map(LogListeners::exposed));
         let mut tasks = JoinSet::new();
         remind_of(exposed.collect(), &mut tasks);
         let addresses = listeners.for_clients();
@@ -84,7 +90,9 @@ impl RunningBroker {
         }
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
         let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound));
-        Ok(RunningBroker { node, kafka, kinesis, _tasks: tasks })
+        let log_service =
+            log_service.map(|bound| LogServer::start(Arc::clone(&node), bound, registry));
+        Ok(RunningBroker { node, kafka, kinesis, log_service, _tasks: tasks })
     }
 
     /// Where Kafka clients connect.
@@ -95,6 +103,11 @@ impl RunningBroker {
     /// Where Kinesis clients connect, if they can.
     pub fn kinesis_address(&self) -> Option<SocketAddr> {
         self.kinesis.as_ref().map(KinesisServer::address)
+    }
+
+    /// The log service, if there is one.
+    pub fn log_service(&self) -> Option<&LogServer> {
+        self.log_service.as_ref()
     }
 
     /// The node behind the front doors.
@@ -115,6 +128,9 @@ impl RunningBroker {
         self.node.begin_stop();
         if let Some(kinesis) = self.kinesis {
             kinesis.stop().await;
+        }
+        if let Some(log_service) = self.log_service {
+            log_service.stop().await;
         }
         self.kafka.stop().await;
         Ok(self.node.stop().await?)

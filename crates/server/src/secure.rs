@@ -126,6 +126,13 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
     };
     let listeners: Vec<String> =
         listeners.items().iter().map(|listener| with_protocol(listener)).collect();
+    let of_log_service =
+        ["logservice.listen", "logservice.logspec.listen"].into_iter().filter_map(|name| {
+            let given = given.iter().rfind(|(it, _)| it == name)?;
+            let items = given.1.split(',').map(|item| with_protocol(item.trim()));
+            Some((name.to_owned(), items.collect::<Vec<_>>().join(",")))
+        });
+    let of_log_service: Vec<(String, String)> = of_log_service.collect();
     let directory = directory(Path::new(&log_dirs.items()[0]));
     let defaults = [
         ("ssl.keystore.location", directory.join(SERVER_FILE).to_string_lossy().into_owned()),
@@ -140,7 +147,7 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
     let defaults = defaults.into_iter().map(|(name, value)| (name.to_owned(), value));
     let listeners = ("listeners".to_owned(), listeners.join(","));
     // What is given comes later, and beats what is not. The listeners are those that were given.
-    defaults.chain(given.clone()).chain([listeners]).collect()
+    defaults.chain(given.clone()).chain([listeners]).chain(of_log_service).collect()
 }
 
 /// A listener without a name is a secure one.

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use logway_http::{HttpState, ProcessCollector, Refresh};
-use logway_kafka::{ListenError, ListenerError};
 use logway_kinesis::ListenError as KinesisListenError;
 use logway_log::LogError;
+use logway_logservice::LogServer;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::broker::{broker_setting, broker_settings};
 use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
 use logway_node::cluster::WrongCluster;
+use logway_node::listener::{ListenError, ListenerError};
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use logway_quorum::{AdmissionRefusal, QuorumError};
@@ -42,8 +43,8 @@ use crate::{COMMIT, VERSION, secure};
 ///
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
-/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, with `kinesis=ADDR` behind it where that listens, and tells systemd
-/// if that has started it.
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, with `kinesis=ADDR`, `log=ADDR` and `logspec=ADDR` behind it where those
+/// listen, and tells systemd if that has started it.
 #[derive(Debug, Args)]
 #[command(version = VERSION, display_name = "logway")]
 pub(crate) struct ServeArgs {
@@ -69,6 +70,12 @@ pub(crate) struct ServeArgs {
     /// Where Kinesis clients connect, e.g. 127.0.0.1:4567; port 0 takes a free one [default: nowhere]
     #[arg(long, value_name = "ADDR")]
     kinesis_listen: Option<String>,
+    /// Where clients of the log service connect, over gRPC, e.g. 127.0.0.1:4572; port 0 takes a free one [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    log_listen: Option<String>,
+    /// Where clients of Akutan's logspec connect, and the topic that is their log
+    #[arg(long, value_name = "ADDR=TOPIC")]
+    logspec: Option<String>,
     /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
@@ -165,6 +172,8 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("ssl.keystore.location", args.tls_files),
         ("logway.secure", args.secure.then(|| "true".to_owned())),
         ("kinesis.listen", args.kinesis_listen),
+        ("logservice.listen", args.log_listen),
+        ("logservice.logspec.listen", args.logspec),
         ("logway.join", args.join),
         ("logway.join.token", args.join_token),
         ("logway.node.listen", args.node_listen),
@@ -407,8 +416,9 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
     let kinesis = broker.kinesis_address().map(|address| format!(" kinesis={address}"));
     let kinesis = kinesis.unwrap_or_default();
+    let log_service = broker.log_service().map(log_service_addresses).unwrap_or_default();
     print_line(&format!(
-        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}{kinesis}"
+        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}{kinesis}{log_service}"
     ))?;
 
     notify(notify::READY);
@@ -437,6 +447,13 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
     http_server.abort();
     Ok(())
+}
+
+/// Where the log service listens, as the line of readiness tells it.
+fn log_service_addresses(log_service: &LogServer) -> String {
+    let told = [("log", log_service.addresses()), ("logspec", log_service.logspec_addresses())];
+    let told = told.into_iter().filter(|(_, addresses)| !addresses.is_empty());
+    told.map(|(name, addresses)| format!(" {name}={}", listed(addresses))).collect()
 }
 
 /// The terminal's closing, unless whoever started us has it ignored, as `nohup` does.

@@ -27,7 +27,7 @@ use jar::Artifact;
 pub use output::Files;
 use schema::Message;
 
-use crate::kinesis_model;
+use crate::{kinesis_model, log_service};
 
 /// What `cargo xtask codegen` was asked to do.
 #[derive(Debug, Default)]
@@ -52,6 +52,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let root = workspace_root()?;
     let shapes = kinesis_model::emit(root)?;
     settle(options, &shapes, kinesis_model::SHAPES)?;
+    settle(options, &log_service::emit(root)?, log_service::MESSAGES)?;
     let messages = messages(&options.jars)?;
     let mut code = Files::default();
     code.add("mod.rs", emit_index::emit_index(&messages));

@@ -4,9 +4,8 @@ use std::sync::atomic::Ordering;
 
 use logway_metadata::settings::SaslSettings;
 use logway_node::access::Principal;
-use logway_security::bearer::{BearerTokens, time_left};
-use logway_security::delegation_token::DelegationTokens;
-use logway_security::sasl::{Evidence, Exchange, Known, Refusal, Step};
+use logway_security::bearer::time_left;
+use logway_security::sasl::{Known, Refusal, Step};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Carriage, State};
@@ -103,7 +102,10 @@ async fn judge(
     };
     let (mechanism, is_noted) = (exchange.mechanism(), exchange.is_refused());
     let step = match expected == carriage {
-        true => step(service, connection.listener.tokens.as_ref(), &mut exchange, token).await,
+        true => {
+            let tokens = connection.listener.tokens.as_ref();
+            service.node.take_step(&mut exchange, token, tokens, &service.strangers).await
+        }
         false => Err(refusal("tokens come in another form than was chosen")),
     };
     let mut state = authentication.state();
@@ -154,25 +156,4 @@ async fn judge(
 
 fn refusal(reason: &'static str) -> Refusal {
     Refusal { user: None, reason }
-}
-
-/// A step that hashes a password waits for its turn, and for nobody's network.
-async fn step(
-    service: &Service,
-    tokens: Option<&BearerTokens>,
-    exchange: &mut Exchange,
-    token: &[u8],
-) -> Result<Step, Refusal> {
-    // Who has waited for its turn is judged by what holds then.
-    let image = || service.node.image();
-    let find = |user: &str, mechanism| image().users().credential(user, mechanism).cloned();
-    let find_token = |id: &str| image().delegation_tokens().token(id).cloned();
-    let key = service.node.token_key().ok();
-    let delegation_tokens = key.map(|key| DelegationTokens { key, find: &find_token });
-    let strangers = &service.strangers;
-    let evidence = Evidence { find: &find, strangers, tokens, delegation_tokens };
-    match exchange.is_slow(token) {
-        true => service.node.check_password(|| exchange.step(token, evidence)).await,
-        false => exchange.step(token, evidence),
-    }
 }

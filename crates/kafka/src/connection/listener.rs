@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::transport::Transport;
 use super::{Connection, ConnectionError};
-use crate::listener::Listener;
 use crate::service::Service;
+use logway_node::listener::Listener;
 
 /// How long a client may take to shake hands.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);

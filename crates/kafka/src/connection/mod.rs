@@ -31,7 +31,6 @@ use tokio::time::{Duration, sleep, timeout};
 
 pub(crate) use listener::accept_connections;
 
-use crate::listener::Listener;
 use crate::request::{
     ConnectionInfo, EncodedReply, Hurry, Mute, PendingReply, Reply, ReplyFuture, RequestError,
     Started,
@@ -39,6 +38,7 @@ use crate::request::{
 use crate::routes::prepare;
 use crate::service::Service;
 use frame::{Frame, FrameError, FrameReader};
+use logway_node::listener::Listener;
 use page_cache::PageCacheProbes;
 use reply_queue::{OwedReply, ReadyReply, ReplyQueue};
 use send::SendPatience;

@@ -13,7 +13,6 @@ use logway_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use tokio::time::{Instant, timeout_at};
 
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
-use super::cluster_view::is_internal;
 use crate::request::RequestContext;
 use logway_node::access::Operation;
 use logway_node::failure::Failure;
@@ -85,23 +84,15 @@ fn start(
 ) -> Result<Completion<Offset>, ErrorCode> {
     let topics = context.served_topics();
     let id = PartitionId(asked.partition_index);
-    let (topic, partition) = topics.led_by_name(context, name, id, Operation::Delete)?;
-    if is_internal(name) {
-        return Err(ErrorCode::InvalidTopicException);
-    }
-    let policy = topic.settings.cleanup_policy;
-    if policy.compact && !policy.delete {
-        return Err(ErrorCode::PolicyViolation);
-    }
-    let before = deletion_end(asked.offset, partition.high_watermark().get())?;
-    partition.delete_records_before(before)
+    let (topic, _) = topics.led_by_name(context, name, id, Operation::Delete)?;
+    topic.begin_truncation(id, deletion_end(asked.offset)?)
 }
 
-/// The offset before which to delete: never past what consumers can read.
-fn deletion_end(asked: i64, high_watermark: Offset) -> Result<Offset, ErrorCode> {
+/// The offset before which to delete; `None` for all that consumers can read.
+fn deletion_end(asked: i64) -> Result<Option<Offset>, ErrorCode> {
     match asked {
-        TO_HIGH_WATERMARK => Ok(high_watermark),
-        0.. if Offset(asked) <= high_watermark => Ok(Offset(asked)),
+        TO_HIGH_WATERMARK => Ok(None),
+        0.. => Ok(Some(Offset(asked))),
         _ => Err(ErrorCode::OffsetOutOfRange),
     }
 }
@@ -141,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deletions_end_at_the_high_watermark() {
-        let end = |asked| deletion_end(asked, Offset(10));
-        assert_eq!(end(-1), Ok(Offset(10)));
-        assert_eq!(end(0), Ok(Offset(0)));
-        assert_eq!(end(10), Ok(Offset(10)));
-        for outside in [11, -2, i64::MAX, i64::MIN] {
-            assert_eq!(end(outside), Err(ErrorCode::OffsetOutOfRange), "{outside}");
+    fn deletions_end_at_an_offset_or_the_high_watermark() {
+        assert_eq!(deletion_end(-1), Ok(None));
+        for offset in [0, 10, i64::MAX] {
+            assert_eq!(deletion_end(offset), Ok(Some(Offset(offset))));
+        }
+        for outside in [-2, i64::MIN] {
+            assert_eq!(deletion_end(outside), Err(ErrorCode::OffsetOutOfRange), "{outside}");
         }
     }
 

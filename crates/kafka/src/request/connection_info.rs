@@ -8,7 +8,7 @@ use logway_node::access::{AccessMemory, Principal};
 use logway_node::append::Appender;
 
 use crate::authentication::Authentication;
-use crate::listener::Listener;
+use logway_node::listener::Listener;
 
 use super::hurry::Hurry;
 use super::mute::Mute;

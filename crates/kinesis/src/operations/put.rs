@@ -9,7 +9,7 @@ use logway_metadata::{Intake, StreamImage};
 use logway_model::{ErrorCode, PartitionId};
 use logway_node::Failure;
 use logway_node::access::Operation as Permission;
-use logway_node::streams::anywhere::Appended;
+use logway_node::streams::anywhere::{Appended, Until};
 use logway_node::tasks::wall_clock;
 use logway_record::{BatchBuilder, Compression, Header};
 use md5::{Digest, Md5};
@@ -205,7 +205,7 @@ async fn place(call: &Call, found: &mut FoundStream, records: &[NewRecord]) -> V
                 (found.partition(*number), batch(records))
             })
             .collect();
-        let outcomes = node.append_anywhere(batches, deadline).await;
+        let outcomes = node.append_anywhere(batches, Until::Committed, deadline).await;
         let mut has_moved = false;
         for ((number, indexes), outcome) in by_shard.into_iter().zip(outcomes) {
             match settled(outcome) {

@@ -11,8 +11,8 @@ use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
 use super::definition::Setting;
 use super::given::{Given, Secret};
 use super::listeners::{
-    GivenOfListeners, KINESIS_LISTENER, LISTENER_PREFIX, ListenerSettings, TlsSettings,
-    listener_setting, listeners,
+    AllListeners, GivenOfListeners, KINESIS_LISTENER, LISTENER_PREFIX, ListenerSettings,
+    LogspecSettings, TlsSettings, listener_setting, listeners,
 };
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
@@ -93,6 +93,8 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
+    /// The log service.
+    pub log_service: LogServiceSettings,
     /// The front door for Kinesis clients.
     pub kinesis: KinesisSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
@@ -193,6 +195,15 @@ pub struct ClusterSettings {
     pub fetch_wait_max: Duration,
     /// `replica.fetch.response.max.bytes`
     pub fetch_max_bytes: u32,
+}
+
+/// The settings of the log service.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LogServiceSettings {
+    /// `logservice.listen`: none, where there is no log service.
+    pub listeners: Vec<ListenerSettings>,
+    /// `logservice.logspec.listen`
+    pub logspec: Vec<LogspecSettings>,
 }
 
 /// The settings of the front door for Kinesis clients.
@@ -334,10 +345,12 @@ impl BrokerSettings {
         given_of_listeners: GivenOfListeners,
     ) -> Result<BrokerSettings, MetadataError> {
         let fields = Fields { given: &given, of_listeners: &given_of_listeners, listener: None };
+        let AllListeners { kafka: listeners, log_service, logspec } = listeners(&fields)?;
         Ok(BrokerSettings {
             node_id: BrokerId(fields.int(NODE_ID_SETTING)),
             log_dirs: fields.paths("log.dirs"),
-            listeners: listeners(&fields)?,
+            listeners,
+            log_service: LogServiceSettings { listeners: log_service, logspec },
             http_listen: fields.address("logway.http.listen"),
             log_format: fields.log_format(),
             log_levels: fields.list("logway.log.level"),

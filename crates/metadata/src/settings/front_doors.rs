@@ -60,4 +60,21 @@ pub(super) static FRONT_DOOR_SETTINGS: &[Setting] = &[
         "Whether Kinesis clients connect by TLS, with the certificate of `ssl.keystore.location`, or of the same as a \
          setting of the listener KINESIS: `listener.name.kinesis.ssl.keystore.location`. It is true where `logway.secure` is.",
     ),
+    Setting::at_start(
+        "logservice.listen",
+        Kind::Listeners,
+        None,
+        "",
+        "Where clients of the log service connect, over gRPC, as `host:port` or `NAME://host:port`; port 0 takes a free one. \
+         The names, what is spoken there and what is asked of clients are as with `listeners`. Where it is not set, there is no log \
+         service.",
+    ),
+    Setting::at_start(
+        "logservice.logspec.listen",
+        Kind::Text,
+        None,
+        "",
+        "Where clients of Akutan's `logspec` connect, as a list of `host:port=TOPIC` or `NAME://host:port=TOPIC`. Each address \
+         serves partition 0 of its topic as a log.",
+    ),
 ];

@@ -14,10 +14,11 @@ use std::time::Duration;
 use super::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use super::broker_settings::Fields;
 use super::listener::LISTENER_SETTINGS;
-use super::value::NamedAddress;
+use super::value::{NamedAddress, parse_named_address};
 use crate::error::{MetadataError, excerpt};
 use crate::record::{Endpoint, NODE_LISTENER};
 use crate::sasl::SaslMechanism;
+use logway_model::TopicName;
 
 /// The listener of addresses that have no name in front of them.
 pub const UNNAMED_LISTENER: &str = "PLAINTEXT";
@@ -216,33 +217,90 @@ pub(super) fn listener_setting(
     })
 }
 
-/// The listeners, in the order in which their names come first.
+/// The listeners of Kafka clients, and those of the log service's.
+#[derive(Debug, Default)]
+pub(super) struct AllListeners {
+    /// `listeners`, in the order in which their names come first.
+    pub(super) kafka: Vec<ListenerSettings>,
+    /// `logservice.listen`, likewise.
+    pub(super) log_service: Vec<ListenerSettings>,
+    /// `logservice.logspec.listen`, with the topic of each.
+    pub(super) logspec: Vec<LogspecSettings>,
+}
+
+/// A listener for clients of `logspec`, who know one log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogspecSettings {
+    /// Where they connect.
+    pub listener: ListenerSettings,
+    /// The name of the topic.
+    pub topic: String,
+}
+
+/// Every listener. Those of one name have their protocol and their own settings in common, whatever front door they are of.
 ///
 /// Fails with [`MetadataError::InvalidSetting`] where a listener lacks what its protocol needs, or something is set
 /// of a listener that there is not.
-pub(super) fn listeners(fields: &Fields<'_>) -> Result<Vec<ListenerSettings>, MetadataError> {
+pub(super) fn listeners(fields: &Fields<'_>) -> Result<AllListeners, MetadataError> {
     let protocols = protocols(fields)?;
-    let mut listeners: Vec<ListenerSettings> = Vec::new();
-    for NamedAddress { name, endpoint } in fields.named_addresses("listeners") {
-        match listeners.iter_mut().find(|listener| listener.name == name) {
-            Some(listener) => listener.addresses.push(endpoint),
-            None => listeners.push(listener(fields, &protocols, name, endpoint)?),
-        }
-    }
+    let mut listeners = of_addresses(fields, &protocols, fields.named_addresses("listeners"))?;
     for NamedAddress { name, endpoint } in fields.named_addresses("advertised.listeners") {
         match listeners.iter_mut().find(|listener| listener.name == name) {
             Some(listener) => listener.advertised = Some(endpoint),
             None => return Err(no_listener("advertised.listeners", &name)),
         }
     }
+    let addresses = fields.named_addresses("logservice.listen");
+    let all = AllListeners {
+        kafka: listeners,
+        log_service: of_addresses(fields, &protocols, addresses)?,
+        logspec: logspec(fields, &protocols)?,
+    };
+    let of_logspec = all.logspec.iter().map(|logspec| &logspec.listener);
+    let every = || all.kafka.iter().chain(&all.log_service).chain(of_logspec.clone());
     let strange = fields.of_listeners.keys().map(|(name, _)| name);
     let is_kinesis = |name: &str| name == KINESIS_LISTENER && fields.has("kinesis.listen");
-    let is_strange =
-        |name: &&String| listeners.iter().all(|it| it.name != **name) && !is_kinesis(name);
+    let is_strange = |name: &&String| every().all(|it| it.name != **name) && !is_kinesis(name);
     match strange.into_iter().find(is_strange) {
         Some(name) => Err(no_listener("listeners", name)),
-        None => Ok(listeners),
+        None => Ok(all),
     }
+}
+
+fn of_addresses(
+    fields: &Fields<'_>,
+    protocols: &BTreeMap<String, SecurityProtocol>,
+    addresses: Vec<NamedAddress>,
+) -> Result<Vec<ListenerSettings>, MetadataError> {
+    let mut listeners: Vec<ListenerSettings> = Vec::new();
+    for NamedAddress { name, endpoint } in addresses {
+        match listeners.iter_mut().find(|listener| listener.name == name) {
+            Some(listener) => listener.addresses.push(endpoint),
+            None => listeners.push(listener(fields, protocols, name, endpoint)?),
+        }
+    }
+    Ok(listeners)
+}
+
+fn logspec(
+    fields: &Fields<'_>,
+    protocols: &BTreeMap<String, SecurityProtocol>,
+) -> Result<Vec<LogspecSettings>, MetadataError> {
+    const NAME: &str = "logservice.logspec.listen";
+    let mut found = Vec::new();
+    for item in fields.text(NAME).split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let parsed = item.rsplit_once('=').and_then(|(address, topic)| {
+            Some((parse_named_address(address.trim())?, TopicName::new(topic.trim()).ok()?))
+        });
+        let Some((NamedAddress { name, endpoint }, topic)) = parsed else {
+            let reason =
+                "it must be a list of host:port=TOPIC or NAME://host:port=TOPIC".to_owned();
+            return Err(MetadataError::InvalidSetting { name: NAME, value: excerpt(item), reason });
+        };
+        let listener = listener(fields, protocols, name, endpoint)?;
+        found.push(LogspecSettings { listener, topic: topic.as_str().to_owned() });
+    }
+    Ok(found)
 }
 
 fn no_listener(setting: &'static str, name: &str) -> MetadataError {

@@ -1,11 +1,13 @@
 //! The memory that clients may take, over all front doors together.
 
+mod arrival;
 mod attention;
 mod budget;
 mod request_memory;
 
 use std::sync::Arc;
 
+pub use arrival::{ArrivalRules, Arriving};
 pub use attention::{Attendant, Attention, Bell};
 pub use budget::{BudgetShare, Held, MemoryBudget};
 pub use request_memory::RequestMemory;

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId};
+use logway_model::{
+    BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
+    TimestampMs, TopicId,
+};
 use logway_peers::{Kind, Lane};
 use logway_record::{Batch, RecordError};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -38,6 +41,35 @@ pub struct Appended {
     pub base_offset: Offset,
     /// The time of the append.
     pub time: TimestampMs,
+}
+
+/// What an append is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// It is flushed on the leader; written, where the topic's settings say so.
+    Flushed,
+    /// It is committed.
+    Committed,
+}
+
+impl Until {
+    fn acks(self) -> Acks {
+        match self {
+            Until::Flushed => Acks::Leader,
+            Until::Committed => Acks::All,
+        }
+    }
+}
+
+/// How far an idempotent producer has come in a partition. All of it is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerPosition {
+    /// The epoch of its last batch.
+    pub epoch: ProducerEpoch,
+    /// The sequence of its last record.
+    pub last_sequence: Sequence,
+    /// The offset of that record.
+    pub last_offset: Offset,
 }
 
 /// What there is in a partition from an offset on.
@@ -99,12 +131,13 @@ impl AsRef<ReadWish> for Wish {
 }
 
 impl Node {
-    /// Appends a batch to each of some partitions, to be committed, and waits until `deadline`. The outcomes are in the
-    /// order of the batches. After `LEADER_NOT_AVAILABLE` and `POLICY_VIOLATION` nothing was appended; after
+    /// Appends a batch to each of some partitions, and waits until it is as safe as `until` says, or for `deadline`. The
+    /// outcomes are in the order of the batches. After `LEADER_NOT_AVAILABLE` and `POLICY_VIOLATION` nothing was appended; after
     /// `REQUEST_TIMED_OUT` and `NOT_LEADER_OR_FOLLOWER` the records may be there or not.
     pub async fn append_anywhere(
         self: &Arc<Self>,
         batches: Vec<(Partition, Bytes)>,
+        until: Until,
         deadline: Instant,
     ) -> Vec<Result<Appended, Failure>> {
         let mut outcomes: Vec<Option<Result<Appended, Failure>>> = Vec::new();
@@ -114,13 +147,14 @@ impl Node {
             match self.leading(partition) {
                 Ok(replica) => here.push((index, replica, batch)),
                 Err(code) if is_elsewhere(code) => elsewhere.push(async move {
-                    (index, self.append_there(partition, batch, deadline).await)
+                    (index, self.append_there(partition, batch, until, deadline).await)
                 }),
                 Err(code) => outcomes[index] = Some(Err(failure(code))),
             }
         }
         // What is for others is on its way before this node writes. All of it ends with the caller, whose memory it takes.
-        let (elsewhere, here) = tokio::join!(join_all(elsewhere), self.append_here(here, deadline));
+        let (elsewhere, here) =
+            tokio::join!(join_all(elsewhere), self.append_here(here, until, deadline));
         for (index, outcome) in elsewhere.into_iter().chain(here) {
             outcomes[index] = Some(outcome);
         }
@@ -165,6 +199,28 @@ impl Node {
     ) -> Result<Offset, Failure> {
         let here = || self.search_here(partition, search);
         self.of_leader(partition, Task::Search(search), SEARCH_MAX, here).await
+    }
+
+    /// How far an idempotent producer has come in a partition, if the partition knows of it. Waits until that is committed.
+    pub async fn producer_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        id: ProducerId,
+    ) -> Result<Option<ProducerPosition>, Failure> {
+        let here = || self.producer_here(partition, id);
+        self.of_leader(partition, Task::Producer(id), SEARCH_MAX, here).await
+    }
+
+    /// Deletes the records of a partition before an offset, or all that can be read. Gives the new start.
+    ///
+    /// Errors: `OFFSET_OUT_OF_RANGE` beyond what can be read, and `POLICY_VIOLATION` where topics delete nothing.
+    pub async fn truncate_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        before: Option<Offset>,
+    ) -> Result<Offset, Failure> {
+        let here = || self.truncate_here(partition, before);
+        self.of_leader(partition, Task::Truncate(before), SEARCH_MAX, here).await
     }
 
     /// Does a task here if this node leads, else asks the leader. Waits for one no longer than `leader_max`.
@@ -221,6 +277,7 @@ impl Node {
     async fn append_here(
         &self,
         batches: Vec<(usize, Arc<Replica>, Bytes)>,
+        until: Until,
         deadline: Instant,
     ) -> Vec<(usize, Result<Appended, Failure>)> {
         if batches.is_empty() {
@@ -231,7 +288,7 @@ impl Node {
         self.note_request(&appender);
         let mut started = Vec::with_capacity(batches.len());
         for (index, replica, batch) in batches {
-            let start = self.start_append(&replica, batch, &appender);
+            let start = self.start_append(&replica, batch, until, &appender);
             started.push((index, in_time(deadline, start).await));
         }
         // Side by side: one whose disk hangs says nothing about the others.
@@ -243,10 +300,11 @@ impl Node {
         &self,
         replica: &Arc<Replica>,
         batch: Bytes,
+        until: Until,
         appender: &Appender,
     ) -> Result<Appending, Failure> {
         let batch = Batch::parse(batch).map_err(|error: RecordError| Failure::from(error))?;
-        self.append(replica, batch, Acks::All, appender).await
+        self.append(replica, batch, until.acks(), appender).await
     }
 
     /// Nothing is sent twice: who did not hear whether it was appended cannot know.
@@ -254,6 +312,7 @@ impl Node {
         self: &Arc<Self>,
         partition: Partition,
         batch: Bytes,
+        until: Until,
         deadline: Instant,
     ) -> Result<Appended, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -261,7 +320,7 @@ impl Node {
         if self.leader_elsewhere(partition).is_none() {
             return Err(failure(ErrorCode::LeaderNotAvailable));
         }
-        let task = Task::Append { wait_ms, batch };
+        let task = Task::Append { wait_ms, until, batch };
         self.ask_leader(partition, task, deadline).await
     }
 
@@ -315,12 +374,12 @@ impl Node {
             return Some(encode_answer::<Offset>(&Err(failure(ErrorCode::InvalidTopicException))));
         }
         Some(match task {
-            Task::Append { wait_ms, batch } => {
+            Task::Append { wait_ms, until, batch } => {
                 let deadline = Instant::now() + Duration::from_millis(wait_ms).min(SEARCH_MAX);
                 let appended = match self.leading(partition) {
                     Ok(replica) => {
                         let mut outcomes =
-                            self.append_here(vec![(0, replica, batch)], deadline).await;
+                            self.append_here(vec![(0, replica, batch)], until, deadline).await;
                         let lost = || (0, Err(failure(ErrorCode::UnknownServerError)));
                         outcomes.pop().unwrap_or_else(lost).1
                     }
@@ -336,6 +395,8 @@ impl Node {
                 encode_answer(&self.read_here(partition, wish).await)
             }
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
+            Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
+            Task::Truncate(before) => encode_answer(&self.truncate_here(partition, before).await),
         })
     }
 
@@ -372,6 +433,40 @@ impl Node {
         let read = move || found.slice.read().map_err(|error| Failure::of_reading(&name, &error));
         let batches = off_thread(read).await?;
         Ok(PartitionRead { start, end, next, batches })
+    }
+
+    async fn producer_here(
+        &self,
+        partition: Partition,
+        id: ProducerId,
+    ) -> Result<Option<ProducerPosition>, Failure> {
+        let replica = self.leading(partition).map_err(failure)?;
+        let epoch = replica.leader_epoch();
+        let known = replica.log().producers().await.map_err(Failure::from)?;
+        let Some((_, state)) = known.into_iter().find(|(known, _)| *known == id) else {
+            return Ok(None);
+        };
+        let Some(last) = state.last_batch() else { return Ok(None) };
+        let committed = async { Ok(replica.committed(last.last_offset.next(), epoch).await?) };
+        in_time(Instant::now() + SEARCH_MAX, committed).await?;
+        Ok(Some(ProducerPosition {
+            epoch: state.epoch,
+            last_sequence: last.last_sequence,
+            last_offset: last.last_offset,
+        }))
+    }
+
+    async fn truncate_here(
+        &self,
+        partition: Partition,
+        before: Option<Offset>,
+    ) -> Result<Offset, Failure> {
+        let truncation = {
+            let topics = self.topics();
+            let topic = topics.by_id(partition.topic).map_err(failure)?;
+            topic.begin_truncation(partition.number, before).map_err(failure)?
+        };
+        in_time(Instant::now() + SEARCH_MAX, async { Ok(truncation.await?) }).await
     }
 
     async fn search_here(&self, partition: Partition, search: Search) -> Result<Offset, Failure> {
@@ -424,6 +519,7 @@ fn failure(code: ErrorCode) -> Failure {
         ErrorCode::RequestTimedOut => "it was not done in time, and may still be",
         ErrorCode::InvalidTopicException => "the topic is internal",
         ErrorCode::OffsetOutOfRange => "the offset is outside of the partition",
+        ErrorCode::PolicyViolation => "the topic's cleanup.policy deletes nothing",
         ErrorCode::CorruptMessage => "the records there are damaged",
         _ => "the partition cannot be served",
     };

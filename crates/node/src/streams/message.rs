@@ -2,21 +2,23 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | task | 1 append, 2 read, 3 search |
+//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate |
 //! | 16 | topic | its id |
 //! | 4 | partition | big-endian, as all numbers |
-//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for |
-//! | 4 | bytes | read: at most so many |
+//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all |
+//! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed |
 //! | 4 | wait | read: for so long, in ms |
 //! | N | batch | append: the record batch |
 //!
-//! The reply begins with the code of an error, 0 for none. A message follows an error. Else there are three numbers of
+//! The reply begins with the code of an error, 0 for none. A byte whether a full disk is the reason, and a message follow an error. Else there are three numbers of
 //! 8 bytes, and for a read the batches.
 
 use bytes::{Buf, BufMut, Bytes};
-use logway_model::{ErrorCode, Offset, PartitionId, TimestampMs, TopicId, Uuid};
+use logway_model::{
+    ErrorCode, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId, Uuid,
+};
 
-use super::anywhere::{Appended, PartitionRead, Search};
+use super::anywhere::{Appended, PartitionRead, ProducerPosition, Search, Until};
 use crate::failure::Failure;
 
 const HEADER_BYTES: usize = 1 + 16 + 4 + 8 + 4 + 4;
@@ -31,20 +33,26 @@ pub(super) struct Request {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Task {
-    Append { wait_ms: u64, batch: Bytes },
+    Append { wait_ms: u64, until: Until, batch: Bytes },
     Read { offset: Offset, max_bytes: u32, wait_ms: u32 },
     Search(Search),
+    Producer(ProducerId),
+    Truncate(Option<Offset>),
 }
 
 /// Found for [`Search::Start`] and [`Search::End`].
 const START: i64 = -2;
 const END: i64 = -1;
 
+/// Truncates all that can be read.
+const ALL: i64 = -1;
+
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
         let (number, argument, max_bytes, wait_ms, batch) = match &self.task {
-            Task::Append { wait_ms, batch } => {
-                (1, i64::try_from(*wait_ms).unwrap_or(i64::MAX), 0, 0, batch.clone())
+            Task::Append { wait_ms, until, batch } => {
+                let until = u32::from(*until == Until::Flushed);
+                (1, i64::try_from(*wait_ms).unwrap_or(i64::MAX), until, 0, batch.clone())
             }
             Task::Read { offset, max_bytes, wait_ms } => {
                 (2, offset.0, *max_bytes, *wait_ms, Bytes::new())
@@ -57,6 +65,8 @@ impl Request {
                 };
                 (3, argument, 0, 0, Bytes::new())
             }
+            Task::Producer(id) => (4, id.0, 0, 0, Bytes::new()),
+            Task::Truncate(before) => (5, before.map_or(ALL, |it| it.0), 0, 0, Bytes::new()),
         };
         let mut bytes = Vec::with_capacity(HEADER_BYTES + batch.len());
         bytes.put_u8(number);
@@ -82,13 +92,22 @@ impl Request {
         let argument = rest.get_i64();
         let (max_bytes, wait_ms) = (rest.get_u32(), rest.get_u32());
         let task = match number {
-            1 => Task::Append { wait_ms: u64::try_from(argument).ok()?, batch: rest },
+            1 => {
+                let until = match max_bytes {
+                    0 => Until::Committed,
+                    1 => Until::Flushed,
+                    _ => return None,
+                };
+                Task::Append { wait_ms: u64::try_from(argument).ok()?, until, batch: rest }
+            }
             2 => Task::Read { offset: Offset(argument), max_bytes, wait_ms },
             3 => Task::Search(match argument {
                 START => Search::Start,
                 END => Search::End,
                 time => Search::Time(TimestampMs(time)),
             }),
+            4 => Task::Producer(ProducerId(argument)),
+            5 => Task::Truncate(Some(Offset(argument)).filter(|before| before.0 != ALL)),
             _ => return None,
         };
         Some(Request { topic, partition, task })
@@ -121,6 +140,22 @@ impl Answer for PartitionRead {
     }
 }
 
+impl Answer for Option<ProducerPosition> {
+    fn parts(&self) -> ([i64; 3], Bytes) {
+        let parts = self
+            .map(|known| [known.epoch.0.into(), known.last_sequence.0.into(), known.last_offset.0]);
+        (parts.unwrap_or([-1; 3]), Bytes::new())
+    }
+
+    fn of_parts([epoch, sequence, offset]: [i64; 3], _bytes: Bytes) -> Option<ProducerPosition> {
+        Some(ProducerPosition {
+            epoch: ProducerEpoch(i16::try_from(epoch).ok().filter(|epoch| *epoch >= 0)?),
+            last_sequence: Sequence(i32::try_from(sequence).ok()?),
+            last_offset: Offset(offset),
+        })
+    }
+}
+
 impl Answer for Offset {
     fn parts(&self) -> ([i64; 3], Bytes) {
         ([self.0, 0, 0], Bytes::new())
@@ -143,6 +178,7 @@ pub(super) fn encode_answer<A: Answer>(answer: &Result<A, Failure>) -> Vec<u8> {
         }
         Err(failure) => {
             bytes.put_i16(failure.code.code());
+            bytes.put_u8(failure.is_disk_full.into());
             bytes.put_slice(failure.message.as_bytes());
         }
     }
@@ -155,7 +191,11 @@ pub(super) fn decode_answer<A: Answer>(mut bytes: Bytes) -> Result<A, Failure> {
     let code = bytes.try_get_i16().map_err(|_| malformed())?;
     if code != 0 {
         let code = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
-        return Err(Failure::new(code, String::from_utf8_lossy(&bytes)));
+        let is_disk_full = bytes.try_get_u8().map_err(|_| malformed())? != 0;
+        return Err(Failure {
+            is_disk_full,
+            ..Failure::new(code, String::from_utf8_lossy(&bytes))
+        });
     }
     let mut numbers = [0; 3];
     for number in &mut numbers {
@@ -168,10 +208,26 @@ pub(super) fn decode_answer<A: Answer>(mut bytes: Bytes) -> Result<A, Failure> {
 mod tests {
     use super::*;
 
+    fn position() -> ProducerPosition {
+        ProducerPosition {
+            epoch: ProducerEpoch(0),
+            last_sequence: Sequence(i32::MAX),
+            last_offset: Offset(9),
+        }
+    }
+
     #[test]
     fn requests_and_answers_come_back_whole() {
         let tasks = [
-            Task::Append { wait_ms: 5, batch: Bytes::from_static(b"batch") },
+            Task::Append {
+                wait_ms: 5,
+                until: Until::Committed,
+                batch: Bytes::from_static(b"batch"),
+            },
+            Task::Append { wait_ms: 5, until: Until::Flushed, batch: Bytes::new() },
+            Task::Producer(ProducerId(4)),
+            Task::Truncate(None),
+            Task::Truncate(Some(Offset(3))),
             Task::Read { offset: Offset(7), max_bytes: 8, wait_ms: 9 },
             Task::Search(Search::Start),
             Task::Search(Search::End),
@@ -193,7 +249,11 @@ mod tests {
             batches: Bytes::from_static(b"batches"),
         };
         assert_eq!(decode_answer(encode_answer(&Ok(read.clone())).into()), Ok(read));
+        for known in [None, Some(position())] {
+            assert_eq!(decode_answer(encode_answer(&Ok(known)).into()), Ok(known));
+        }
         let failure = Failure::new(ErrorCode::PolicyViolation, "closed");
+        let failure = Failure { is_disk_full: true, ..failure };
         let answer = encode_answer::<Offset>(&Err(failure.clone()));
         assert_eq!(decode_answer::<Offset>(answer.into()), Err(failure));
         assert!(decode_answer::<Offset>(Bytes::from_static(&[0, 0, 1])).is_err());

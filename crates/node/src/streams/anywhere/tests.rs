@@ -55,7 +55,7 @@ impl Alone {
     async fn append(&self, value_bytes: usize) -> Result<Appended, Failure> {
         let deadline = Instant::now() + SEARCH_MAX;
         let batches = vec![(self.shard, batch(value_bytes))];
-        self.node.append_anywhere(batches, deadline).await.remove(0)
+        self.node.append_anywhere(batches, Until::Committed, deadline).await.remove(0)
     }
 
     async fn asked_by<A: Answer>(&self, from: BrokerId, task: Task) -> Option<Result<A, Failure>> {
@@ -132,7 +132,8 @@ async fn a_disk_that_hangs_holds_up_nobody_beyond_the_deadline() {
     // More than once, as one client: who is alone writes itself elsewhere.
     for _ in 0..3 {
         let deadline = Instant::now() + Duration::from_millis(200);
-        let appending = alone.node.append_anywhere(vec![(alone.shard, batch(10))], deadline);
+        let batches = vec![(alone.shard, batch(10))];
+        let appending = alone.node.append_anywhere(batches, Until::Committed, deadline);
         let outcome = timeout_at(Instant::now() + SEARCH_MAX, appending).await;
         let outcome = outcome.expect("ends in time").into_iter().next().expect("there is one");
         assert_eq!(outcome.expect_err("it is not synced").code, ErrorCode::RequestTimedOut);

@@ -1,0 +1,170 @@
+//! One call: who makes it, what it may use, and when it ends whatever happens.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use logway_metadata::{TopicImage, is_internal};
+use logway_model::{ErrorCode, PartitionId};
+use logway_node::accept::stopped;
+use logway_node::access::{Operation, Requester, Resource};
+use logway_node::streams::anywhere::Partition;
+use logway_node::tasks::until;
+use logway_node::{AUDIT, Failure, Node};
+use tokio::sync::mpsc::Permit;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, timeout};
+
+use crate::authentication::Known;
+use crate::grpc::outbound::Reply;
+use crate::grpc::status::{Code, Status};
+use crate::service::Service;
+
+/// A call.
+pub(crate) struct Call {
+    pub(crate) service: Arc<Service>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) host: IpAddr,
+    /// When the client does not want it any more.
+    pub(crate) deadline: Option<Instant>,
+    /// Told when its connection is to be given up.
+    pub(crate) give_up: Arc<Notify>,
+}
+
+/// A log that the requester may use.
+#[derive(Clone)]
+pub(crate) struct FoundLog {
+    pub(crate) topic: Arc<TopicImage>,
+}
+
+impl FoundLog {
+    pub(crate) fn name(&self) -> &str {
+        self.topic.name.as_str()
+    }
+
+    /// One of its partitions.
+    pub(crate) fn partition(&self, number: u32) -> Result<Partition, Status> {
+        let id = i32::try_from(number).ok().map(PartitionId);
+        let id = id.filter(|id| self.topic.partition(*id).is_some());
+        let id = id.ok_or_else(|| {
+            let (name, count) = (self.name(), self.topic.partition_count());
+            let message =
+                format!("log '{name}' has {count} partitions; there is no partition {number}");
+            Status::new(Code::NotFound, "UNKNOWN_LOG", message)
+                .with("log", name)
+                .with("partition", number)
+        })?;
+        Ok(Partition { topic: self.topic.id, number: id })
+    }
+}
+
+impl Call {
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.service.node
+    }
+
+    /// The log of a name, for a requester who may do that with it. A name is judged before it is looked up.
+    pub(crate) fn log(&self, name: &str, operation: Operation) -> Result<FoundLog, Status> {
+        let requester = Requester { principal: &self.known.principal, host: self.host };
+        let memory = &self.known.access_memory;
+        let about = |status: Status| status.with("log", name);
+        let resource = Resource::Topic(name);
+        let is_allowed = self.node().allows(&requester, operation, resource, memory);
+        if operation.is_administration() {
+            tracing::info!(
+                target: AUDIT,
+                principal = %requester.principal,
+                host = %self.host,
+                operation = operation.name(),
+                resource_type = resource.kind().name(),
+                resource = name,
+                is_allowed,
+                "authorization"
+            );
+        }
+        if !is_allowed {
+            let message =
+                format!("{} may not {} log '{name}'", requester.principal, operation.name());
+            let failure = Failure::new(ErrorCode::TopicAuthorizationFailed, message);
+            return Err(about(failure.into()));
+        }
+        if is_internal(name) {
+            let message = format!("log '{name}' is internal");
+            return Err(about(Failure::new(ErrorCode::InvalidTopicException, message).into()));
+        }
+        let Some(topic) = self.node().image().topic(name).cloned() else {
+            let message = format!("there is no log '{name}'");
+            return Err(about(Failure::new(ErrorCode::UnknownTopicOrPartition, message).into()));
+        };
+        Ok(FoundLog { topic })
+    }
+
+    /// Ends when the call has to, whatever it does; gives why.
+    pub(crate) async fn over(&self) -> Status {
+        let mut stopping = self.service.stopping.clone();
+        tokio::select! {
+            () = until(self.deadline) => Status::late(),
+            () = until(self.known.until) => {
+                let message = "the session is over: say again who you are";
+                Status::new(Code::Unauthenticated, "SESSION_OVER", message)
+            }
+            () = stopped(&mut stopping) => Status::stopping(),
+        }
+    }
+
+    /// Runs a stream until it or the call ends, and tells the client how.
+    pub(crate) async fn run_stream(
+        &self,
+        replies: mpsc::Sender<Reply>,
+        _place: OwnedSemaphorePermit,
+        stream: impl Future<Output = Result<(), Status>>,
+    ) {
+        let status = tokio::select! {
+            // What has ended by itself is told, rather than that time is over.
+            biased;
+            outcome = stream => outcome.err().unwrap_or(Status::OK),
+            status = self.over() => status,
+            // The client has gone.
+            () = replies.closed() => return,
+        };
+        // Who has gone hears nothing.
+        if let Ok(permit) = self.room(&replies).await {
+            permit.send(Reply::End(status));
+        }
+    }
+}
+
+/// How long a client may read nothing while others wait for the memory of replies.
+const UNREAD_MAX: Duration = Duration::from_secs(10);
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Call {
+    /// Waits until the client takes another reply. If it does not while memory is short, its connection is given up: replies
+    /// that are on their way can be taken back in no other way.
+    pub(crate) async fn room<'a>(
+        &self,
+        replies: &'a mpsc::Sender<Reply>,
+    ) -> Result<Permit<'a, Reply>, Status> {
+        let gone = |_| Status::stopping();
+        let mut contended = Duration::ZERO;
+        loop {
+            if let Ok(permit) = timeout(LOOK_INTERVAL, replies.reserve()).await {
+                return permit.map_err(gone);
+            }
+            let memory = &self.node().memory;
+            match memory.replies.is_contended() || memory.building.is_contended() {
+                true => contended += LOOK_INTERVAL,
+                false => contended = Duration::ZERO,
+            }
+            if contended >= UNREAD_MAX {
+                self.give_up.notify_one();
+                return replies.reserve().await.map_err(gone);
+            }
+        }
+    }
+}
+
+/// What came of a call with one reply.
+pub(crate) type Outcome = Result<Bytes, Status>;

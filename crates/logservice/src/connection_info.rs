@@ -1,0 +1,40 @@
+//! What calls know of their connection.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use logway_node::listener::Listener;
+use tokio::sync::{Notify, watch};
+
+use crate::authentication::{Known, Remembered};
+
+/// A connection, as its calls know it.
+pub(crate) struct ConnectionInfo {
+    pub(crate) host: IpAddr,
+    pub(crate) listener: Arc<Listener>,
+    /// Whom its certificate shows, or nobody.
+    pub(crate) of_certificate: Arc<Known>,
+    pub(crate) remembered: Remembered,
+    /// Told when the connection is to be given up.
+    pub(crate) give_up: Arc<Notify>,
+    /// How many calls are in work.
+    pub(crate) calls: watch::Sender<usize>,
+}
+
+impl ConnectionInfo {
+    /// One more call.
+    pub(crate) fn begin_call(&self) -> CallInWork {
+        self.calls.send_modify(|count| *count += 1);
+        CallInWork(self.calls.clone())
+    }
+}
+
+/// A call, until its response is sent.
+#[derive(Debug)]
+pub(crate) struct CallInWork(watch::Sender<usize>);
+
+impl Drop for CallInWork {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

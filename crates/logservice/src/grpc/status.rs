@@ -1,0 +1,228 @@
+//! How a call ends: a code, a message, and details.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
+use logway_model::ErrorCode;
+use logway_node::Failure;
+use prost::Message;
+
+/// gRPC's codes, as far as they are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Code {
+    Ok = 0,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    DataLoss = 15,
+    Unauthenticated = 16,
+}
+
+/// How a call ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) code: Code,
+    /// For programs: a word in capitals.
+    pub(crate) reason: &'static str,
+    /// For a person.
+    pub(crate) message: String,
+    /// What it is about, by name, such as `log`, `offset` and `remedy`.
+    pub(crate) details: Vec<(&'static str, String)>,
+}
+
+impl Status {
+    pub(crate) const OK: Status =
+        Status { code: Code::Ok, reason: "", message: String::new(), details: Vec::new() };
+
+    pub(crate) fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Status {
+        Status { code, reason, message: message.into(), details: Vec::new() }
+    }
+
+    /// A request that is wrong in itself.
+    pub(crate) fn invalid(message: impl Into<String>) -> Status {
+        Status::new(Code::InvalidArgument, "INVALID_REQUEST", message)
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Status {
+        self.details.push((name, value.to_string()));
+        self
+    }
+
+    /// What a client can do about it.
+    pub(crate) fn remedy(self, remedy: &'static str) -> Status {
+        self.with("remedy", remedy)
+    }
+
+    /// The broker stops.
+    pub(crate) fn stopping() -> Status {
+        Status::new(Code::Unavailable, "STOPPING", "the node stops")
+            .remedy("connect again, to another node if there is one, and go on from there")
+    }
+
+    pub(crate) fn late() -> Status {
+        Status::new(Code::DeadlineExceeded, "DEADLINE", "the deadline of the call is over")
+    }
+
+    /// The trailers that say it.
+    pub(crate) fn trailers(&self) -> HeaderMap {
+        let mut trailers = HeaderMap::with_capacity(3);
+        trailers.insert("grpc-status", HeaderValue::from(self.code as i32));
+        if self.code == Code::Ok {
+            return trailers;
+        }
+        let text = |text: String| {
+            HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
+        };
+        trailers.insert("grpc-message", text(percent_encoded(&self.message)));
+        let details = STANDARD_NO_PAD.encode(self.details());
+        trailers.insert("grpc-status-details-bin", text(details));
+        trailers
+    }
+
+    fn details(&self) -> Vec<u8> {
+        let info = ErrorInfo {
+            reason: self.reason.to_owned(),
+            domain: "logway".to_owned(),
+            metadata: self
+                .details
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        };
+        let info = Any {
+            type_url: "type.googleapis.com/google.rpc.ErrorInfo".to_owned(),
+            value: info.encode_to_vec(),
+        };
+        let message = self.message.clone();
+        RpcStatus { code: self.code as i32, message, details: vec![info] }.encode_to_vec()
+    }
+}
+
+/// The longest message that is sent: headers have a bound at the client.
+const MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// As headers may have it.
+fn percent_encoded(message: &str) -> String {
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes().take(MESSAGE_BYTES_MAX) {
+        match byte {
+            b'%' => encoded.push_str("%25"),
+            b' '..=b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+/// The one place where errors of the node become statuses.
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Status {
+        use ErrorCode as E;
+        let Failure { code, message, .. } = failure;
+        let (status, reason, remedy) = match code {
+            E::UnknownTopicOrPartition | E::UnknownTopicId => {
+                (Code::NotFound, "UNKNOWN_LOG", "create the topic, or name another partition")
+            }
+            E::InvalidTopicException => (Code::InvalidArgument, "INTERNAL_LOG", "name another log"),
+            E::TopicAuthorizationFailed => {
+                (Code::PermissionDenied, "NOT_PERMITTED", "have an ACL made that allows it")
+            }
+            E::OffsetOutOfRange => {
+                (Code::OutOfRange, "OFFSET_OUT_OF_RANGE", "begin between start and end")
+            }
+            E::NotLeaderOrFollower | E::LeaderNotAvailable | E::NotController => {
+                (Code::Unavailable, "NO_LEADER", "try again")
+            }
+            E::NotEnoughReplicas | E::NotEnoughReplicasAfterAppend => {
+                (Code::Unavailable, "TOO_FEW_IN_SYNC", "try again when more nodes are up")
+            }
+            E::RequestTimedOut => {
+                (Code::Unavailable, "OUTCOME_UNKNOWN", "come back with the session")
+            }
+            E::MessageTooLarge => {
+                (Code::InvalidArgument, "RECORD_TOO_LARGE", "raise max.message.bytes of the topic")
+            }
+            E::InvalidRecord | E::InvalidTimestamp | E::UnsupportedCompressionType => {
+                (Code::InvalidArgument, "INVALID_RECORD", "change the records")
+            }
+            E::PolicyViolation => (Code::FailedPrecondition, "NOT_TAKEN", "see the message"),
+            E::OutOfOrderSequenceNumber | E::InvalidProducerEpoch => {
+                (Code::Aborted, "SESSION_ELSEWHERE", "use a session on one stream at a time")
+            }
+            E::CorruptMessage => (Code::DataLoss, "DAMAGED", "see the broker's log"),
+            E::KafkaStorageError => {
+                (Code::Unavailable, "STORAGE", "see the broker's log; try again")
+            }
+            _ => (Code::Internal, "INTERNAL", "see the broker's log"),
+        };
+        Status::new(status, reason, message).remedy(remedy)
+    }
+}
+
+/// `google.rpc.Status`, which clients look for in the details.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+/// `google.rpc.ErrorInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct ErrorInfo {
+    #[prost(string, tag = "1")]
+    reason: String,
+    #[prost(string, tag = "2")]
+    domain: String,
+    #[prost(map = "string, string", tag = "3")]
+    metadata: HashMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_headers_whatever_they_hold() {
+        assert_eq!(percent_encoded("50 % ü\n"), "50 %25 %C3%BC%0A");
+        let long = percent_encoded(&"x".repeat(100_000));
+        assert_eq!(long.len(), MESSAGE_BYTES_MAX);
+    }
+
+    #[test]
+    fn details_name_what_it_is_about() {
+        let status = Status::from(Failure::new(ErrorCode::OffsetOutOfRange, "gone"));
+        let trailers = status.with("log", "clicks").trailers();
+        assert_eq!(trailers["grpc-status"], "11");
+        let details = STANDARD_NO_PAD.decode(&trailers["grpc-status-details-bin"]).expect("base64");
+        let details = RpcStatus::decode(&details[..]).expect("is one");
+        assert_eq!((details.code, details.message.as_str()), (11, "gone"));
+        let info = ErrorInfo::decode(&details.details[0].value[..]).expect("is one");
+        assert_eq!(info.reason, "OFFSET_OUT_OF_RANGE");
+        assert_eq!(info.metadata["log"], "clicks");
+        assert!(info.metadata.contains_key("remedy"));
+    }
+}

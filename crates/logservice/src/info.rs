@@ -1,0 +1,127 @@
+//! Info, Watch and Truncate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use logway_model::{BrokerId, Offset, PartitionId};
+use logway_node::Node;
+use logway_node::access::Operation;
+use logway_node::streams::anywhere::{Partition, Search};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::call::{Call, FoundLog, Outcome};
+use crate::grpc::inbound::Inbound;
+use crate::grpc::outbound::{Reply, framed};
+use crate::grpc::status::{Code, Status};
+use crate::messages::log::{
+    InfoReply, InfoRequest, PartitionInfo, TruncateReply, TruncateRequest, WatchRequest,
+};
+
+/// Partitions of a log that are told of at once.
+const PARTITIONS_MAX: i32 = 10_000;
+
+/// Leaders that are asked side by side.
+const ASKED_AT_ONCE: usize = 32;
+
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+const WATCH_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+pub(crate) async fn truncate(call: &Call, inbound: &mut Inbound<Incoming>) -> Outcome {
+    let request: TruncateRequest = inbound.only().await?;
+    if request.before_offset.is_some_and(|before| before < 0) {
+        return Err(Status::invalid("before_offset is negative"));
+    }
+    let log = call.log(&request.log, Operation::Delete)?;
+    let partition = log.partition(request.partition)?;
+    let before = request.before_offset.map(Offset);
+    let start = call.node().truncate_anywhere(partition, before).await.map_err(|failure| {
+        let status = Status::from(failure).with("log", &request.log);
+        status.with("partition", request.partition).with("offset", before.unwrap_or_default())
+    })?;
+    Ok(framed(&TruncateReply { start_offset: start.0 }))
+}
+
+pub(crate) async fn info(call: &Call, inbound: &mut Inbound<Incoming>) -> Outcome {
+    let request: InfoRequest = inbound.only().await?;
+    let log = call.log(&request.log, Operation::Describe)?;
+    Ok(framed(&look(call, &log).await?))
+}
+
+pub(crate) async fn watch(
+    call: Arc<Call>,
+    mut inbound: Inbound<Incoming>,
+    replies: mpsc::Sender<Reply>,
+) -> Result<(), Status> {
+    let request: WatchRequest = inbound.only().await?;
+    let period = match request.interval_ms {
+        0 => WATCH_INTERVAL,
+        ms => Duration::from_millis(ms.into()).max(WATCH_INTERVAL_MIN),
+    };
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = None;
+    loop {
+        ticks.tick().await;
+        let permit = call.room(&replies).await?;
+        let log = call.log(&request.log, Operation::Describe)?;
+        let now = look(&call, &log).await?;
+        if told.as_ref() != Some(&now) {
+            permit.send(Reply::Message(vec![framed(&now)]));
+            told = Some(now);
+        }
+    }
+}
+
+/// What there is to tell of a log now.
+async fn look(call: &Call, log: &FoundLog) -> Result<InfoReply, Status> {
+    let count = log.topic.partition_count();
+    if count > PARTITIONS_MAX {
+        let message = format!("the log has {count} partitions; {PARTITIONS_MAX} can be told of");
+        return Err(Status::new(Code::ResourceExhausted, "TOO_MANY_PARTITIONS", message));
+    }
+    let numbers: Vec<PartitionId> = log.topic.numbered_partitions().map(|(id, _)| id).collect();
+    let mut partitions = Vec::with_capacity(numbers.len());
+    for numbers in numbers.chunks(ASKED_AT_ONCE) {
+        let mut asked = tokio::task::JoinSet::new();
+        for (index, number) in numbers.iter().enumerate() {
+            let partition = Partition { topic: log.topic.id, number: *number };
+            let node = Arc::clone(call.node());
+            asked.spawn(async move { (index, extent(&node, partition).await) });
+        }
+        let mut extents = vec![None; numbers.len()];
+        while let Some(looked) = asked.join_next().await {
+            if let Ok((index, extent)) = looked {
+                extents[index] = extent;
+            }
+        }
+        for (number, extent) in numbers.iter().zip(extents) {
+            partitions.push(told_of(log, *number, extent));
+        }
+    }
+    let id = Bytes::copy_from_slice(&log.topic.id.0.0);
+    Ok(InfoReply { log: log.name().to_owned(), id, partitions })
+}
+
+/// Where a partition begins and ends, if its leader can be asked.
+pub(crate) async fn extent(node: &Arc<Node>, partition: Partition) -> Option<(Offset, Offset)> {
+    let start = node.search_anywhere(partition, Search::Start).await.ok()?;
+    let end = node.search_anywhere(partition, Search::End).await.ok()?;
+    Some((start, end.max(start)))
+}
+
+fn told_of(log: &FoundLog, number: PartitionId, extent: Option<(Offset, Offset)>) -> PartitionInfo {
+    let ids = |brokers: &[BrokerId]| brokers.iter().map(|it| it.0).collect();
+    let image = log.topic.partition(number);
+    PartitionInfo {
+        partition: number.0.unsigned_abs(),
+        leader: image.and_then(|image| image.leader).map(|leader| leader.0),
+        replicas: image.map(|image| ids(&image.replicas)).unwrap_or_default(),
+        in_sync: image.map(|image| ids(&image.isr)).unwrap_or_default(),
+        start_offset: extent.map(|(start, _)| start.0),
+        end_offset: extent.map(|(_, end)| end.0),
+    }
+}

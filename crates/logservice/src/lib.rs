@@ -1,0 +1,35 @@
+//! The log service: gRPC streams on top of a node.
+//!
+//! A log is a topic. Here is what decodes, asks for permission, calls the node, and encodes; no rule of the log.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | `server`, `connection`, `connection_info`, `service`, `metrics` | listening, serving, stopping; what calls share |
+//! | `grpc` | messages and statuses on the wire |
+//! | [`messages`] | the messages, generated from `proto` (`cargo xtask codegen`) |
+//! | `routes`, `authentication`, `call` | from an HTTP request to its response: what is served, whom it is of, what that one may |
+//! | `append`, `read`, `info` | the methods of `logway.log.v1` |
+//! | `logspec` | Akutan's service |
+//! | `health`, `reflection` | gRPC's own services |
+
+mod append;
+mod authentication;
+mod call;
+mod connection;
+mod connection_info;
+mod grpc;
+mod health;
+mod info;
+mod logspec;
+#[allow(missing_docs, clippy::all, reason = "generated; the proto files have the words")]
+#[rustfmt::skip]
+pub mod messages;
+mod metrics;
+mod read;
+mod reflection;
+mod routes;
+mod server;
+mod service;
+
+pub use logway_node::listener::ListenError;
+pub use server::{LogListeners, LogServer};

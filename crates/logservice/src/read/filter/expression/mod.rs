@@ -1,0 +1,185 @@
+//! Expressions over a record: a part of the Common Expression Language that has no loops, so that an evaluation takes no more than
+//! its text and its record allow.
+//!
+//! | there is | |
+//! |---|---|
+//! | names | `value` (the JSON of the value), `key` (a text), `headers` (the last value of each, as a text), `offset`, `timestamp` (ms) |
+//! | literals | numbers, texts in `'` or `"`, `true`, `false`, `null`, lists |
+//! | operators | `\|\|`, `&&`, `!`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `.`, `[…]`, parentheses |
+//! | functions | `has(value.a)`, `size(x)`, `x.startsWith(y)`, `x.endsWith(y)`, `x.contains(y)` |
+//!
+//! As in that language, `||` and `&&` have a result where one side decides, whatever the other is.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`tokens`] | words of a text |
+//! | [`parse`] | what they say, bounded in size and depth |
+//! | [`evaluate`] | what that is for a record, bounded in steps |
+
+mod evaluate;
+mod parse;
+mod tokens;
+
+use logway_record::Record;
+
+pub(crate) use parse::{ParseError, parse};
+
+/// What is compared and looked up.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    Literal(Literal),
+    Name(Name),
+    List(Vec<Node>),
+    /// A field of an object, by a name that is written down.
+    Field(Box<Node>, String),
+    /// An element of a list, or a field by a name that is worked out.
+    Index(Box<Node>, Box<Node>),
+    Not(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Compare(Comparison, Box<Node>, Box<Node>),
+    Has(Box<Node>),
+    Size(Box<Node>),
+    Text(TextTest, Box<Node>, Box<Node>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    Text(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    Value,
+    Key,
+    Headers,
+    Offset,
+    Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextTest {
+    StartsWith,
+    EndsWith,
+    Contains,
+}
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Expression {
+    root: Node,
+    /// Whether it asks for the value, which is read then.
+    uses_value: bool,
+}
+
+impl Expression {
+    /// Reads an expression.
+    pub(crate) fn new(text: &str) -> Result<Expression, ParseError> {
+        let (root, uses_value) = parse(text)?;
+        Ok(Expression { root, uses_value })
+    }
+
+    /// Whether it is true of a record. It is not where it has no result.
+    pub(crate) fn is_true_of(&self, record: &Record) -> bool {
+        evaluate::is_true(&self.root, self.uses_value, record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use logway_model::{Offset, TimestampMs};
+    use logway_record::Header;
+
+    use super::*;
+
+    fn record(value: &'static str) -> Record {
+        let header = |name: &'static str, value: &'static str| {
+            Header::new(name, Some(Bytes::from_static(value.as_bytes())))
+        };
+        Record {
+            offset: Offset(41),
+            timestamp: TimestampMs(1_700),
+            key: Some("user-7".into()),
+            value: Some(value.into()),
+            headers: vec![header("kind", "a"), header("kind", "buy")],
+        }
+    }
+
+    const VALUE: &str = r#"{"user": {"name": "Ann", "age": 21}, "tags": ["x", "y", 3], "price": 1.5, "none": null, "a b": 7}"#;
+
+    #[test]
+    fn results_are_those_of_the_language() {
+        for (text, expected) in [
+            ("true", true),
+            ("value.user.age >= 18 && value.user.name == 'Ann'", true),
+            ("value.user.age < 18 || value.price > 1", true),
+            ("value.user.age == 21.0 && 21 == value.user.age", true),
+            ("value.user.age != 21", false),
+            ("!(value.user.age > 100)", true),
+            ("value.user.name in [\"Bob\", \"Ann\"]", true),
+            ("'y' in value.tags && 3 in value.tags && !('z' in value.tags)", true),
+            ("'user' in value", true),
+            ("value.tags[0] == 'x' && value['a b'] == 7", true),
+            ("value.tags[-1] == 3", false),
+            ("size(value.tags) == 3 && size(value.user.name) == 3", true),
+            ("has(value.user.age) && !has(value.user.height) && !has(value.x.y)", true),
+            ("value.none == null && has(value.none)", true),
+            ("value.user.height == null", false),
+            ("value.user.height > 1 || true", true),
+            ("true || value.user.height > 1", true),
+            ("false && value.user.height > 1", false),
+            ("!(value.user.height > 1)", false),
+            (
+                "key == 'user-7' && key.startsWith('user') && key.endsWith('7') && key.contains('r-')",
+                true,
+            ),
+            ("headers.kind == 'buy' && headers['kind'] != 'a' && !has(headers.other)", true),
+            ("offset == 41 && timestamp <= 1700", true),
+            ("value.user.name < 'Bob'", true),
+            ("value.user.name < 3", false),
+            ("value.user == 3", false),
+            ("value.price == 1.5e0", true),
+            ("value.user.age", false),
+            ("-1 < 0 && 0.5 < 1", true),
+        ] {
+            let expression =
+                Expression::new(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(expression.is_true_of(&record(VALUE)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_has_no_result() {
+        let of_value = Expression::new("value.a == 1 || true").expect("is one");
+        assert!(of_value.is_true_of(&record("no JSON")), "the other side decides");
+        let of_value = Expression::new("value.a == 1").expect("is one");
+        assert!(!of_value.is_true_of(&record("no JSON")));
+        assert!(!of_value.is_true_of(&Record { value: None, ..record("") }));
+        let deep: &'static str = "[".repeat(100_000).leak();
+        assert!(!of_value.is_true_of(&record(deep)));
+    }
+
+    #[test]
+    fn what_takes_too_many_steps_has_no_result() {
+        let long: &'static str = format!("[{}0]", "1,".repeat(200_000)).leak();
+        let found = Expression::new("0 in value").expect("is one");
+        assert!(!found.is_true_of(&record(long)));
+        assert!(found.is_true_of(&record("[1,0]")));
+    }
+}

@@ -1,0 +1,308 @@
+//! Read: a partition, streamed as its client takes it.
+//!
+//! A piece is read when the client has taken the one before: what a slow reader holds is two pieces, which become small
+//! while memory is short. Nothing is evaluated on the threads of the network that takes long: records are unpacked, filtered and
+//! encoded elsewhere, a piece at a time.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`begin`] | where to begin, and what an offset outside of the partition is told |
+//! | [`records`] | records as replies have them |
+//! | [`filter`] | which of them a reader gets |
+
+mod begin;
+pub(crate) mod filter;
+mod records;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use logway_model::{Offset, PartitionId};
+use logway_node::access::Operation;
+use logway_node::memory::BudgetShare;
+use logway_node::streams::anywhere::{Partition, PartitionRead, PartitionWish};
+use logway_record::Batches;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::append::Open;
+use crate::call::Call;
+use crate::grpc::inbound::Inbound;
+use crate::grpc::outbound::{Reply, charged, framed, framed_around};
+use crate::grpc::status::Status;
+use crate::messages::log::{Format, ReadReply, ReadRequest};
+pub(crate) use begin::out_of_range;
+use filter::Filter;
+pub(crate) use records::unpacked;
+use records::{Made, Piece, Wanted};
+
+/// What is read at a time. The first batch may be larger.
+const PIECE_BYTES: u32 = 1 << 20;
+
+/// The same while memory is short. A reader that takes nothing holds two of them.
+const SMALL_PIECE_BYTES: u32 = 16 << 10;
+
+/// Replies up to this size are not counted: there are few, and none waits for others' memory.
+const UNCOUNTED_BYTES: usize = 32 << 10;
+
+/// The longest wait for records at a leader.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Progress is told so often, where the client says nothing.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// The field of [`ReadReply`] that is sent as it was read.
+const BATCHES_TAG: u32 = 2;
+
+/// Serves a reader.
+pub(crate) async fn read(
+    call: Arc<Call>,
+    mut inbound: Inbound<Incoming>,
+    replies: mpsc::Sender<Reply>,
+) -> Result<(), Status> {
+    let _open = Open::of(&call.service.metrics.reads_open);
+    let request: ReadRequest = inbound.only().await?;
+    drop(inbound);
+    let wanted = wanted(&request)?;
+    let log = call.log(&request.log, Operation::Read)?;
+    let partition = log.partition(request.partition)?;
+    let place = Place { log: request.log.clone(), partition };
+    let (next, end) = begin::begin(&call, &place, &request).await?;
+    let until = request.until_offset.map(Offset);
+    let until = if request.until_end { Some(until.map_or(end, |it| it.min(end))) } else { until };
+    let interval = match request.progress_interval_ms {
+        0 => PROGRESS_INTERVAL,
+        ms => Duration::from_millis(ms.into()).max(PROGRESS_INTERVAL_MIN),
+    };
+    let mut reader = Reader {
+        call,
+        place,
+        format: request.format(),
+        wanted: Arc::new(wanted),
+        next,
+        until,
+        records_left: bound(request.records_max),
+        bytes_left: bound(request.bytes_max),
+        interval,
+        told_at: Instant::now(),
+        has_told: false,
+        reserved: None,
+    };
+    reader.run(&replies).await
+}
+
+fn bound(max: u64) -> u64 {
+    if max == 0 { u64::MAX } else { max }
+}
+
+fn wanted(request: &ReadRequest) -> Result<Wanted, Status> {
+    let filter = request.filter.as_ref().map(Filter::new).transpose()?;
+    let filter = filter.filter(|filter| !filter.passes_all());
+    let wanted = Wanted { filter };
+    if request.format() == Format::Batches && (wanted.filter.is_some() || request.records_max > 0) {
+        return Err(Status::invalid(
+            "batches are sent whole: no filter and no records_max with BATCHES",
+        ));
+    }
+    if request.until_offset.is_some_and(|until| until < 0) {
+        return Err(Status::invalid("until_offset is negative"));
+    }
+    Ok(wanted)
+}
+
+/// What is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The name of the topic.
+    pub(crate) log: String,
+    pub(crate) partition: Partition,
+}
+
+impl Place {
+    /// Says what a status is about.
+    pub(crate) fn about(&self, status: Status) -> Status {
+        let PartitionId(number) = self.partition.number;
+        status.with("log", &self.log).with("partition", number)
+    }
+}
+
+/// A stream of replies under way.
+struct Reader {
+    call: Arc<Call>,
+    place: Place,
+    format: Format,
+    wanted: Arc<Wanted>,
+    next: Offset,
+    until: Option<Offset>,
+    records_left: u64,
+    bytes_left: u64,
+    interval: Duration,
+    told_at: Instant,
+    /// A new reader learns at once where it is.
+    has_told: bool,
+    /// For a reply that had no room.
+    reserved: Option<BudgetShare>,
+}
+
+impl Reader {
+    async fn run(&mut self, replies: &mpsc::Sender<Reply>) -> Result<(), Status> {
+        loop {
+            let is_over = self.until.is_some_and(|until| self.next >= until)
+                || self.records_left == 0
+                || self.bytes_left == 0;
+            if is_over {
+                return Ok(());
+            }
+            let permit = self.call.room(replies).await?;
+            // Who loses the permission reads no more.
+            let log = self.call.log(&self.place.log, Operation::Read)?;
+            if log.topic.id != self.place.partition.topic {
+                let status = Status::invalid("the log was deleted and made again");
+                return Err(self.place.about(status));
+            }
+            if let Some(reply) = self.step().await? {
+                permit.send(reply);
+                (self.told_at, self.has_told) = (Instant::now(), true);
+            }
+        }
+    }
+
+    /// The next reply; `None` where there is nothing to say yet.
+    async fn step(&mut self) -> Result<Option<Reply>, Status> {
+        let is_progress_due = !self.has_told || self.told_at.elapsed() >= self.interval;
+        let call = Arc::clone(&self.call);
+        let memory = &call.node().memory;
+        let share = match self.reserved.take() {
+            Some(share) => Some(share),
+            // The other half is for others.
+            None if !memory.replies.is_short() => memory.replies.try_take(PIECE_BYTES as usize),
+            None => None,
+        };
+        let piece_bytes = share.as_ref().map_or(SMALL_PIECE_BYTES, |_| PIECE_BYTES);
+        let left = u32::try_from(self.bytes_left).unwrap_or(u32::MAX);
+        let piece_bytes = piece_bytes.min(left.max(1));
+        // What is read, and what is made of it. A small piece, too, is made of a whole batch.
+        let held = memory.building.take(2 * PIECE_BYTES as usize).await;
+        let read = self.read_piece(piece_bytes, Duration::ZERO).await?;
+        if read.batches.is_empty() {
+            drop((held, share));
+            if is_progress_due {
+                return Ok(Some(self.progress(&read)));
+            }
+            let due = self.interval.saturating_sub(self.told_at.elapsed()).min(WAIT_MAX);
+            self.read_piece(0, due).await?;
+            return Ok(None);
+        }
+        let made = match self.format {
+            Format::Batches => self.batches(read),
+            Format::Records | Format::Unspecified => {
+                self.records(read, piece_bytes as usize).await?
+            }
+        };
+        let size_bytes = made.size_bytes();
+        let share = match share {
+            _ if size_bytes <= UNCOUNTED_BYTES => None,
+            Some(share) if share.bytes() >= size_bytes => Some(share.cut_to(size_bytes)),
+            other => {
+                drop(other);
+                match memory.replies.try_take(size_bytes) {
+                    Some(share) => Some(share),
+                    None => {
+                        // It is made again when there is room for it: who waits holds nothing.
+                        drop((made, held));
+                        self.reserved = Some(memory.replies.take(size_bytes).await);
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        Ok(self.accept(made, share, is_progress_due))
+    }
+
+    /// Goes on behind what was made of a piece.
+    fn accept(
+        &mut self,
+        made: Made,
+        share: Option<BudgetShare>,
+        is_progress_due: bool,
+    ) -> Option<Reply> {
+        self.call.service.metrics.filtered_records.inc_by(made.filtered);
+        self.next = made.next;
+        self.records_left -= made.records;
+        self.bytes_left = self.bytes_left.saturating_sub(made.record_bytes);
+        if made.record_bytes == 0 && !is_progress_due {
+            return None;
+        }
+        let mut pieces = made.pieces;
+        if let Some(share) = share
+            && let Some(last) = pieces.pop()
+        {
+            pieces.push(charged(last, share));
+        }
+        Some(Reply::Message(pieces))
+    }
+
+    async fn read_piece(&self, max_bytes: u32, wait: Duration) -> Result<PartitionRead, Status> {
+        let wish = PartitionWish { offset: self.next, max_bytes, wait };
+        let read = self.call.node().read_anywhere(self.place.partition, wish).await;
+        match read {
+            Ok(read) => Ok(read),
+            Err(failure) => Err(out_of_range(&self.call, &self.place, self.next, failure).await),
+        }
+    }
+
+    fn head(&self, read: &PartitionRead, next: Offset) -> ReadReply {
+        ReadReply {
+            next_offset: next.0,
+            start_offset: read.start.0,
+            end_offset: read.end.0,
+            ..ReadReply::default()
+        }
+    }
+
+    fn progress(&self, read: &PartitionRead) -> Reply {
+        Reply::Message(vec![framed(&self.head(read, self.next))])
+    }
+
+    /// Batches as they were read, without a copy.
+    fn batches(&self, read: PartitionRead) -> Made {
+        let (mut next, mut sent_bytes) = (self.next.max(read.start), 0);
+        for batch in Batches::with_partial_tail(read.batches.clone()) {
+            let Ok(batch) = batch else { break };
+            if self.until.is_some_and(|until| batch.header().base_offset >= until) {
+                break;
+            }
+            next = next.max(batch.last_offset().next());
+            sent_bytes += batch.size_bytes();
+        }
+        if sent_bytes == 0 {
+            next = self.until.unwrap_or(next);
+        }
+        let head = self.head(&read, next);
+        let pieces = framed_around(&head, BATCHES_TAG, read.batches.slice(..sent_bytes));
+        Made { pieces, next, records: 0, record_bytes: sent_bytes as u64, filtered: 0 }
+    }
+
+    async fn records(&self, read: PartitionRead, reply_bytes: usize) -> Result<Made, Status> {
+        let next = self.next.max(read.start);
+        let piece = Piece {
+            head: self.head(&read, next),
+            next,
+            until: self.until.unwrap_or(Offset(i64::MAX)),
+            records_max: self.records_left,
+            bytes_max: self.bytes_left,
+            reply_bytes,
+        };
+        let made = records::make(self.call.node(), piece, read.batches, &self.wanted).await;
+        made.map_err(|status| self.place.about(status))
+    }
+}
+
+/// What is said of records that cannot be read.
+pub(crate) fn unreadable(error: &impl std::fmt::Display) -> Status {
+    let code = crate::grpc::status::Code::DataLoss;
+    Status::new(code, "DAMAGED", format!("records cannot be read: {error}"))
+}
