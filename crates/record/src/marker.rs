@@ -150,7 +150,11 @@ mod tests {
     fn later_versions_are_read_and_other_control_records_are_no_markers() {
         let value = [0, 0, 1, 2, 3, 4];
         assert_eq!(control(&[0, 0, 0, 0], &value), Some(MARKER));
-        assert_eq!(control(&[0, 9, 0, 0, 1], &[0, 9, 1, 2, 3, 4, 5]), Some(MARKER), "later versions");
+        assert_eq!(
+            control(&[0, 9, 0, 0, 1], &[0, 9, 1, 2, 3, 4, 5]),
+            Some(MARKER),
+            "later versions"
+        );
         assert_eq!(control(&[0, 0, 0, 2], &value), None, "a change of a Raft leader");
         assert_eq!(control(&[0, 0, 0], &value), None);
         assert_eq!(control(&[0, 0, 0, 0], &value[..5]), None);

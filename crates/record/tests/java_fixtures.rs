@@ -162,8 +162,7 @@ fn transaction_markers_are_read() {
     assert_eq!(records[0].key.as_deref(), Some(&[0, 0, 0, 1][..]));
     assert_eq!(records[0].value.as_deref(), Some(&[0, 0, 0, 0, 0, 9][..]));
     let marker = TransactionMarker::of(&batch).expect("it is well formed").expect("it is a marker");
-    let expected =
-        TransactionMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 9 };
+    let expected = TransactionMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 9 };
     assert_eq!(marker, expected);
 }
 
