@@ -99,6 +99,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DeleteRecordsRequest => answered_by!(delete_records);
     InitProducerIdRequest => answered_by!(init_producer_id);
     OffsetForLeaderEpochRequest => answered_by!(offset_for_leader_epoch);
+    WriteTxnMarkersRequest => answered_by!(write_txn_markers);
     DescribeAclsRequest => answered_by!(acls::describe);
     CreateAclsRequest => answered_by!(acls::create);
     DeleteAclsRequest => answered_by!(acls::delete);

@@ -393,7 +393,7 @@ mod tests {
             config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
         };
         let log = log_dir.create_logs(&[new]).remove(0).expect("is made");
-        let append = AppendBatches { batches, leader_epoch: LeaderEpoch(0) };
+        let append = AppendBatches::new(batches, LeaderEpoch(0));
         log.append(append).await.expect("is written");
         log_dir.close().expect("closes");
         drop(log_dir);

@@ -62,6 +62,7 @@ pub(crate) mod describe_quorum;
 pub(crate) mod raft_voters;
 pub(crate) mod unregister_broker;
 pub(crate) mod update_features;
+pub(crate) mod write_txn_markers;
 
 pub(crate) mod groups;
 
