@@ -6,7 +6,9 @@ mod describe;
 mod expiration;
 mod fetch;
 mod members;
+mod pending;
 mod size;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +22,21 @@ use crate::offsets::{GroupOffsets, OffsetTopics};
 use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
 use crate::turn::Turn;
+use pending::PendingOffsets;
 
 pub(crate) use commit::refusal as commit_refusal;
 pub use delete::DeletedTopic;
 pub(crate) use delete::refusal as offset_delete_refusal;
 pub(crate) use members::leave_refusal;
+pub(crate) use transactions::txn_commit_refusal;
 
 /// All groups, by id.
 #[derive(Debug)]
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
     topics: OffsetTopics,
+    /// What transactions would commit.
+    pending: PendingOffsets,
     /// The length of all names.
     names_bytes: usize,
     memory: GroupMemory,
@@ -131,6 +137,7 @@ impl Groups {
         Groups {
             by_id: BTreeMap::new(),
             topics: OffsetTopics::new(),
+            pending: PendingOffsets::new(memory),
             names_bytes: 0,
             memory: memory.clone(),
             topics_held: memory.hold(0),
@@ -142,10 +149,12 @@ impl Groups {
     pub(crate) fn replay(&mut self, record: &GroupRecord) {
         match record {
             GroupRecord::Offset { group, topic, partition, offset: Some(offset) } => {
+                self.pending.supersede(group, topic, *partition);
                 let (group, topics) = self.get_or_insert(group);
                 group.offsets.insert(topics, topic, *partition, offset);
             }
             GroupRecord::Offset { group, topic, partition, offset: None } => {
+                self.pending.supersede(group, topic, *partition);
                 if let Some(group) = self.by_id.get_mut(group) {
                     group.offsets.remove(&mut self.topics, topic, *partition);
                 }
@@ -184,6 +193,7 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else { return };
         let is_gone =
             group.metadata.is_none() && group.offsets.is_empty() && group.membership.is_idle();
+        let is_gone = is_gone && !self.pending.has_group(id);
         if is_gone && !outbox.has_records_of(id) {
             self.by_id.remove(id);
             self.names_bytes -= id.as_str().len();
@@ -194,7 +204,9 @@ impl Groups {
 
     /// The log has been read: groups with members wait for them.
     pub(crate) fn start(&mut self, turn: &mut Turn) {
-        self.by_id.retain(|_, group| group.metadata.is_some() || !group.offsets.is_empty());
+        self.by_id.retain(|id, group| {
+            group.metadata.is_some() || !group.offsets.is_empty() || self.pending.has_group(id)
+        });
         self.names_bytes = self.by_id.keys().map(|id| id.as_str().len()).sum();
         for (id, group) in &mut self.by_id {
             if let Some(metadata) = &group.metadata {

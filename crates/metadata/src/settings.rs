@@ -18,6 +18,7 @@ mod config_file;
 mod given;
 mod listener;
 mod listeners;
+mod transactions;
 
 mod layers;
 

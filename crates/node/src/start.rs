@@ -43,6 +43,7 @@ use crate::replication::{fetch_from_leaders, keep_isrs};
 use crate::streams::{ShardEnds, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
+use crate::transactions::TransactionCoordinator;
 use crate::users::PasswordTurns;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
@@ -231,6 +232,7 @@ impl Node {
 
     /// Puts everything on disk and marks the shutdown as clean. The front doors have stopped before.
     pub async fn stop(self: Arc<Self>) -> Result<(), NodeError> {
+        self.transactions.stop().await;
         self.groups.stop().await;
         // Before the moves, which keep it from the logs that they copy.
         let node = Arc::clone(&self);
@@ -313,6 +315,7 @@ async fn open(
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
         groups: GroupCoordinator::new(settings, memory.replies.clone()),
+        transactions: TransactionCoordinator::new(settings, memory.replies.clone()),
         appends: Appends::new(settings.inline_appends, &memory).map_err(NodeError::Threads)?,
         memory,
         topics: ArcSwap::from_pointee(TopicTable::default()),

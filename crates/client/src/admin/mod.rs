@@ -8,6 +8,7 @@ mod log_dirs;
 mod offsets;
 mod quorum;
 mod topics;
+mod transactions;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use logway_wire::Request;
 pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
+pub use transactions::{DescribedTransaction, ListedTransaction};
 pub use users::DescribedUser;
 
 use crate::{Client, ClientError, MissingTopic, TopicSelection};

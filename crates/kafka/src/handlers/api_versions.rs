@@ -1,7 +1,10 @@
 //! ApiVersions: which APIs are served, at which versions.
 
 use logway_model::ErrorCode;
-use logway_wire::messages::api_versions_response::ApiVersion;
+use logway_wire::WireString;
+use logway_wire::messages::api_versions_response::{
+    ApiVersion, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 
 use crate::request::{ClientSoftware, RequestContext};
@@ -9,6 +12,9 @@ use crate::routes::SERVED_APIS;
 
 /// From this version on clients say what software they are (KIP-511).
 const NAMED_SOFTWARE_FROM: i16 = 3;
+
+/// Clients of earlier versions cannot take a feature whose least level is 0 (KIP-1022).
+const LEAST_LEVEL_0_FROM: i16 = 4;
 
 /// How much is kept of the name and of the version of a client's software.
 const SOFTWARE_CHARS_MAX: usize = 100;
@@ -36,7 +42,11 @@ pub(crate) async fn handle(
         // What was said first counts.
         let _ = context.connection.software.set(software);
     }
-    announced_versions()
+    let mut response = announced_versions();
+    if context.version < LEAST_LEVEL_0_FROM {
+        response.supported_features.retain(|feature| feature.min_version > 0);
+    }
+    response
 }
 
 /// Everything that is served, by key.
@@ -47,8 +57,34 @@ pub(crate) fn announced_versions() -> ApiVersionsResponse {
         max_version: api.announced.max,
         ..Default::default()
     });
-    ApiVersionsResponse { api_keys: api_keys.collect(), ..Default::default() }
+    let name = WireString::from(TRANSACTION_VERSION);
+    let supported = SupportedFeatureKey {
+        name: name.clone(),
+        min_version: 0,
+        max_version: TRANSACTION_LEVEL,
+        ..Default::default()
+    };
+    let finalized = FinalizedFeatureKey {
+        name,
+        min_version_level: TRANSACTION_LEVEL,
+        max_version_level: TRANSACTION_LEVEL,
+        ..Default::default()
+    };
+    ApiVersionsResponse {
+        api_keys: api_keys.collect(),
+        supported_features: vec![supported],
+        // The level never changes.
+        finalized_features_epoch: 0,
+        finalized_features: vec![finalized],
+        ..Default::default()
+    }
 }
+
+/// The feature that tells clients to raise their epoch with each transaction, and that Produce adds partitions (KIP-890).
+pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
+
+/// Its level.
+pub(crate) const TRANSACTION_LEVEL: i16 = 2;
 
 /// Letters, digits, `-` and `.`, with a letter or digit first and last: KIP-511 allows no other,
 /// so that the words can be used in metrics.

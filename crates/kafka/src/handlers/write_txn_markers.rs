@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use logway_log::TransactionVersion;
+use logway_coordinator::Marker;
+use logway_coordinator::transactions::{Producer, TransactionOutcome, TransactionVersion};
 use logway_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId};
 use logway_node::access::Operation;
-use logway_node::append::markers::{StartedMarker, TxnMarker, begin_marker};
 use logway_node::replica::Replica;
-use logway_record::TransactionOutcome;
+use logway_node::transactions::StartedEnd;
 use logway_wire::WireString;
 use logway_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use logway_wire::messages::write_txn_markers_response::{
@@ -17,6 +17,7 @@ use logway_wire::messages::write_txn_markers_response::{
 use logway_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 use super::building::ENTRY_BYTES;
+use super::repeats::{keep_first, merge_same};
 use crate::request::{RequestContext, TopicGrant};
 
 /// An append under way, and its answer, for each partition of each marker.
@@ -54,7 +55,27 @@ pub(crate) async fn handle(
         }
         response.markers.push(result);
     }
+    response.markers = each_once(response.markers);
     response
+}
+
+/// Each producer, topic and partition once, and what has nothing in it not at all, as Kafka tells them.
+fn each_once(markers: Vec<WritableTxnMarkerResult>) -> Vec<WritableTxnMarkerResult> {
+    let producer = |marker: &WritableTxnMarkerResult| marker.producer_id;
+    let mut markers =
+        merge_same(markers, producer, |marker, other| marker.topics.extend(other.topics));
+    for marker in &mut markers {
+        let name = |topic: &WritableTxnMarkerTopicResult| topic.name.clone();
+        let topics = std::mem::take(&mut marker.topics);
+        marker.topics =
+            merge_same(topics, name, |topic, other| topic.partitions.extend(other.partitions));
+        for topic in &mut marker.topics {
+            keep_first(&mut topic.partitions, |partition| partition.partition_index);
+        }
+        marker.topics.retain(|topic| !topic.partitions.is_empty());
+    }
+    markers.retain(|marker| !marker.topics.is_empty());
+    markers
 }
 
 /// A marker on its way to its partitions, by topic.
@@ -64,28 +85,29 @@ struct Started {
 }
 
 /// The number of a partition, and what has become of the marker for it.
-type StartedPartition = (i32, Result<StartedMarker, ErrorCode>);
+type StartedPartition = (i32, Result<StartedEnd, ErrorCode>);
 
 fn start(
     context: &RequestContext,
     grant: Result<TopicGrant, ErrorCode>,
     asked: WritableTxnMarker,
 ) -> Started {
-    let marker = TxnMarker {
-        producer_id: ProducerId(asked.producer_id),
-        producer_epoch: ProducerEpoch(asked.producer_epoch),
+    let marker = Marker {
+        producer: Producer {
+            id: ProducerId(asked.producer_id),
+            epoch: ProducerEpoch(asked.producer_epoch),
+        },
         coordinator_epoch: asked.coordinator_epoch,
         outcome: match asked.transaction_result {
             true => TransactionOutcome::Commit,
             false => TransactionOutcome::Abort,
         },
-        transaction_version: TransactionVersion(asked.transaction_version),
+        version: TransactionVersion(asked.transaction_version.into()),
     };
     let topics = asked.topics.into_iter().map(|topic| {
         let start = |index: i32| {
             let replica = grant.and_then(|grant| find(context, grant, &topic.name, index));
-            let started = replica
-                .and_then(|replica| begin_marker(&replica, marker).map_err(|failure| failure.code));
+            let started = replica.and_then(|replica| context.begin_marker(&replica, marker));
             (index, started)
         };
         let partitions = topic.partition_indexes.into_iter().map(start).collect();
@@ -105,6 +127,6 @@ fn find(
     Ok(Arc::clone(replica))
 }
 
-async fn finish(started: Result<StartedMarker, ErrorCode>) -> Result<(), ErrorCode> {
-    started?.finish().await.map_err(|failure| failure.code)
+async fn finish(started: Result<StartedEnd, ErrorCode>) -> Result<(), ErrorCode> {
+    started?.finish().await
 }

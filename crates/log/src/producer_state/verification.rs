@@ -11,7 +11,7 @@ use logway_model::{ProducerEpoch, ProducerId, Sequence};
 
 /// What proves that the coordinator was asked about a producer's transaction, and that it has not ended here since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct VerificationGuard(u64);
+pub struct VerificationGuard(pub u64);
 
 /// How many producers a log awaits the coordinator's word about. Producer ids are the clients' words.
 const PRODUCERS_MAX: usize = 4096;

@@ -23,11 +23,13 @@ use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::listener::LISTENER_SETTINGS;
 use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
+use super::transactions::TRANSACTION_SETTINGS;
 use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
 
 /// A topic is made by one command, with a record for each partition, for itself and for its settings.
-const PARTITIONS: Kind = Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
+pub(super) const PARTITIONS: Kind =
+    Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
 
 /// The broker setting of a name, or the error that says so and which name comes close.
 pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
@@ -37,7 +39,8 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let own = OWN_SETTINGS.iter().chain(LISTENER_SETTINGS).chain(ACCEPTED_SETTINGS).copied();
+        let own = OWN_SETTINGS.iter().chain(LISTENER_SETTINGS).chain(TRANSACTION_SETTINGS);
+        let own = own.chain(ACCEPTED_SETTINGS).copied();
         let mut all: Vec<Setting> = own.chain(topic_defaults()).collect();
         all.sort_by_key(|setting| setting.name);
         all

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_coordinator::Marker;
 use logway_log::{AppendOrigin, TransactionVersion};
 use logway_model::{ErrorCode, ProducerEpoch, ProducerId};
 use logway_record::{TransactionMarker, TransactionOutcome};
@@ -30,6 +31,19 @@ pub struct TxnMarker {
     pub outcome: TransactionOutcome,
     /// `transaction.version` of the transaction (KIP-890): what is asked of the epoch.
     pub transaction_version: TransactionVersion,
+}
+
+impl From<Marker> for TxnMarker {
+    fn from(marker: Marker) -> TxnMarker {
+        let Marker { producer, outcome, coordinator_epoch, version } = marker;
+        TxnMarker {
+            producer_id: producer.id,
+            producer_epoch: producer.epoch,
+            coordinator_epoch,
+            outcome,
+            transaction_version: TransactionVersion(i8::try_from(version.0).unwrap_or(i8::MAX)),
+        }
+    }
 }
 
 impl TxnMarker {
@@ -64,6 +78,11 @@ pub struct StartedMarker {
 }
 
 impl StartedMarker {
+    /// The append, for who waits for it without an end.
+    pub(crate) fn into_appending(self) -> Appending {
+        self.appending
+    }
+
     /// Ends when the marker is committed; see [`Node::append_marker`].
     pub async fn finish(self) -> Result<(), Failure> {
         self.appending.finish_by(Some(self.deadline)).await?;

@@ -197,13 +197,14 @@ impl Node {
 pub(crate) fn append_own(
     replica: &Arc<Replica>,
     batches: Vec<Batch>,
+    origin: AppendOrigin,
 ) -> Result<Appending, Failure> {
     let acks = Acks::All;
     check_in_sync(replica, acks)?;
     let count = |batch: &Batch| u64::try_from(batch.header().record_count).unwrap_or(0);
     let records = batches.iter().map(count).sum();
     let size_bytes = batches.iter().map(Batch::size_bytes).sum();
-    let started = replica.append(batches, AppendOrigin::Coordinator);
+    let started = replica.append(batches, origin);
     Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
 }
 
@@ -348,14 +349,13 @@ fn check_not_internal(replica: &Replica) -> Result<(), Failure> {
     Err(Failure::new(ErrorCode::InvalidTopicException, message))
 }
 
-/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;
-/// here there are none.
+/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further. See
+/// [`Node::append_verified`].
 fn refuse_transactional(batch: &Batch) -> Result<(), Failure> {
     if !batch.header().attributes.is_transactional() {
         return Ok(());
     }
-    let message =
-        "transactions are not supported; use an idempotent producer without transactional.id";
+    let message = "a batch of a transaction comes from no transactional producer";
     Err(Failure::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
 }
 
