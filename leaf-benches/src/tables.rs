@@ -7,7 +7,7 @@ use std::sync::Arc;
 use logway_log::LogMetrics;
 use logway_log::fs::RealFs;
 use logway_log::index::{OffsetIndex, TimeIndex};
-use logway_log::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable};
+use logway_log::producer_state::{AppendOrigin, ProducerBatch, ProducerLimits, ProducerStateTable};
 use logway_model::{
     Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicName,
     TopicPartition,
@@ -82,7 +82,7 @@ fn check_and_update() -> Work {
     batch.producer_id = ProducerId(500);
     Box::new(move || {
         batch.base_sequence = Sequence(batch.base_sequence.0 + 10);
-        black_box(table.check(&batch).expect("it is the next"));
+        black_box(table.check(&batch, AppendOrigin::Client, None).expect("it is the next"));
         let _ = black_box(table.update(&batch, Offset(100_000), TimestampMs(2)));
     })
 }

@@ -38,6 +38,7 @@ rust_side "$work/java.txt"
 echo "written from the definitions:"
 (cd "$root" && cargo xtask wire-samples --seed "$seed" --samples "$samples" \
     --clients-jar "$work/lib/kafka-clients-4.3.0.jar" \
-    --group-coordinator-jar "$work/lib/kafka-group-coordinator-4.3.0.jar" --out "$work/rust.txt")
+    --group-coordinator-jar "$work/lib/kafka-group-coordinator-4.3.0.jar" \
+    --transaction-coordinator-jar "$work/lib/kafka-transaction-coordinator-4.3.0.jar" --out "$work/rust.txt")
 rust_side "$work/rust.txt"
 java_side verify "$work/rust.txt"

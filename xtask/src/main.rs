@@ -30,8 +30,9 @@ wire-samples   write random messages of every version, one a line, made from the
   --samples N  how many of each version (default 20)
 
 JARS are fetched with Maven where they are not given:
-  --clients-jar PATH            kafka-clients
-  --group-coordinator-jar PATH  kafka-group-coordinator";
+  --clients-jar PATH                  kafka-clients
+  --group-coordinator-jar PATH        kafka-group-coordinator
+  --transaction-coordinator-jar PATH  kafka-transaction-coordinator";
 
 fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
@@ -87,6 +88,7 @@ fn jar_option(
     let jar = match arg {
         "--clients-jar" => &mut jars.clients,
         "--group-coordinator-jar" => &mut jars.group_coordinator,
+        "--transaction-coordinator-jar" => &mut jars.transaction_coordinator,
         _ => return Ok(false),
     };
     *jar = Some(PathBuf::from(value(arg, args)?));

@@ -10,7 +10,7 @@
 //! - [`Consumer`] reads a set of partitions from given places, [`GroupConsumer`] what falls to it
 //!   as a member of a group.
 //!
-//! It knows no transactions.
+//! It makes no transactions, and reads records whether or not they are committed.
 
 mod address;
 mod admin;
@@ -36,9 +36,9 @@ mod stream;
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, DescribedToken, DescribedUser, ListedOffset, ListedOffsets,
-    LogDir, NewToken, NewTopic, OffsetAt, OngoingMove, QuorumDescription, QuorumNode,
-    QuorumReplica, TopicOutcomes,
+    CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction, DescribedUser,
+    ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic, OffsetAt,
+    OngoingMove, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

@@ -1,4 +1,4 @@
-//! What can be wrong with a record of `__consumer_offsets`.
+//! What can be wrong with a coordinator's record.
 
 use logway_wire::DecodeError;
 
@@ -26,5 +26,21 @@ pub enum RecordError {
         group: String,
         /// What is wrong.
         source: DecodeError,
+    },
+    /// The same of the value of a record about a transactional id.
+    #[error("the value of a record about transactional id '{transactional_id}': {source}")]
+    TransactionValue {
+        /// The id, shortened.
+        transactional_id: String,
+        /// What is wrong.
+        source: DecodeError,
+    },
+    /// The value has something that no coordinator writes.
+    #[error("the record about transactional id '{transactional_id}' has an unknown value: {what}")]
+    UnknownIn {
+        /// The id, shortened.
+        transactional_id: String,
+        /// What it is.
+        what: String,
     },
 }

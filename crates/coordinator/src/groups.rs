@@ -6,7 +6,9 @@ mod describe;
 mod expiration;
 mod fetch;
 mod members;
+mod pending;
 mod size;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +24,21 @@ use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
 use crate::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::turn::Turn;
+use pending::PendingOffsets;
 
 pub(crate) use commit::refusal as commit_refusal;
 pub use delete::DeletedTopic;
 pub(crate) use delete::refusal as offset_delete_refusal;
 pub(crate) use members::leave_refusal;
+pub(crate) use transactions::txn_commit_refusal;
 
 /// All groups, by id.
 #[derive(Debug)]
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
     topics: OffsetTopics,
+    /// What transactions would commit.
+    pending: PendingOffsets,
     /// The length of all names.
     names_bytes: usize,
     memory: GroupMemory,
@@ -220,6 +226,7 @@ impl Groups {
         Groups {
             by_id: BTreeMap::new(),
             topics: OffsetTopics::new(),
+            pending: PendingOffsets::new(memory),
             names_bytes: 0,
             memory: memory.clone(),
             topics_held: memory.hold(0),
@@ -232,10 +239,12 @@ impl Groups {
     pub(crate) fn replay(&mut self, record: &GroupRecord) {
         match record {
             GroupRecord::Offset { group, topic, partition, offset: Some(offset) } => {
+                self.pending.supersede(group, topic, *partition);
                 let (group, topics) = self.get_or_insert(group);
                 group.offsets.insert(topics, topic, *partition, offset);
             }
             GroupRecord::Offset { group, topic, partition, offset: None } => {
+                self.pending.supersede(group, topic, *partition);
                 if let Some(group) = self.by_id.get_mut(group) {
                     group.offsets.remove(&mut self.topics, topic, *partition);
                 }
@@ -292,6 +301,7 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else { return };
         let has_members = !group.membership.is_idle() || group.consumer.is_some();
         let is_gone = group.metadata.is_none() && group.offsets.is_empty() && !has_members;
+        let is_gone = is_gone && !self.pending.has_group(id);
         if is_gone && !outbox.has_records_of(id) {
             self.by_id.remove(id);
             self.names_bytes -= id.as_str().len();
@@ -305,8 +315,9 @@ impl Groups {
         for group in self.by_id.values_mut() {
             group.consumer = group.consumer.take().filter(|consumer| !consumer.is_gone());
         }
-        self.by_id.retain(|_, group| {
-            group.metadata.is_some() || group.consumer.is_some() || !group.offsets.is_empty()
+        self.by_id.retain(|id, group| {
+            let is_known = group.metadata.is_some() || group.consumer.is_some();
+            is_known || !group.offsets.is_empty() || self.pending.has_group(id)
         });
         self.names_bytes = self.by_id.keys().map(|id| id.as_str().len()).sum();
         for (id, group) in &mut self.by_id {

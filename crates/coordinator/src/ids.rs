@@ -103,6 +103,10 @@ shared_text! {
     ProtocolName
 }
 shared_text! {
+    /// The name that a transactional producer gives itself, `transactional.id` (KIP-98).
+    TransactionalId
+}
+shared_text! {
     /// The name of a topic as it was committed. Whether there is such a topic is not judged here.
     CommittedTopic
 }
@@ -115,8 +119,21 @@ shared_text! {
 ///
 /// If there are no partitions.
 pub fn partition_of_group(group: &str, partitions: u32) -> u32 {
+    partition_of(group, partitions)
+}
+
+/// The partition of `__transaction_state` that a transactional id belongs to: by the same rule.
+///
+/// # Panics
+///
+/// If there are no partitions.
+pub fn partition_of_transactional_id(id: &str, partitions: u32) -> u32 {
+    partition_of(id, partitions)
+}
+
+fn partition_of(name: &str, partitions: u32) -> u32 {
     assert!(partitions > 0, "a topic has partitions");
-    let hash = group
+    let hash = name
         .encode_utf16()
         .fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
     // The one number without a positive counterpart counts as 0.

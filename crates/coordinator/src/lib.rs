@@ -1,4 +1,5 @@
-//! The coordinator of consumer groups, as a state machine.
+//! The coordinators of consumer groups and of transactions, as state machines. Those of transactions are in
+//! [`transactions`]; the rest of this page is about groups.
 //!
 //! A [`GroupShard`] has the groups of one partition of `__consumer_offsets`: who is a member, how far a rebalance is,
 //! what offsets are committed. It speaks Kafka's group protocol as Kafka 4.3's coordinator does (KIP-62, 134, 211,
@@ -69,6 +70,7 @@ mod settings;
 mod shard;
 mod subscription;
 mod timers;
+pub mod transactions;
 mod turn;
 
 pub use cluster_view::{ClusterView, ConsumerOverrides, EmptyCluster, TopicView};
@@ -77,15 +79,18 @@ pub use consumer::{
     MemberState, OwnedPartitions, Partitions, ResolvedPattern, Subscription, TargetVersion,
     TopicSight,
 };
-pub use effect::{CommitToken, Effect};
+pub use effect::{CommitToken, Effect, InTransaction, Marker};
 pub use error::RecordError;
 pub use fan_out::{offset_fetch_groups, offset_fetch_response};
 pub use groups::{DeletedTopic, GroupType, GroupView};
-pub use ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, partition_of_group};
+pub use ids::{
+    CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, TransactionalId,
+    partition_of_group, partition_of_transactional_id,
+};
 pub use machine::{EffectsOf, StateMachine};
 pub use memory::GroupMemory;
 pub use moment::{ElapsedMs, Moment};
 pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata, OFFSETS_TOPIC};
-pub use request::{Client, Reply, Request, RequestBody, RequestToken};
+pub use request::{Client, Reply, Request, RequestBody, RequestToken, TxnOffsetCommit};
 pub use settings::{Bounded, ConsumerSettings, GroupSettings};
 pub use shard::GroupShard;

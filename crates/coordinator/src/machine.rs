@@ -1,17 +1,22 @@
 //! What a driver needs of a coordinator.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, ProducerId};
 
 use crate::effect::{CommitToken, Effect};
 use crate::error::RecordError;
 use crate::moment::{ElapsedMs, Moment};
 use crate::request::Request;
 use crate::shard::GroupShard;
+use crate::transactions::TransactionOutcome;
 use crate::{GroupRecord, Reply, RequestBody};
 
 /// The effects of a state machine.
-pub type EffectsOf<M> = Vec<Effect<<M as StateMachine>::Reply, <M as StateMachine>::Record>>;
+pub type EffectsOf<M> = Vec<
+    Effect<<M as StateMachine>::Reply, <M as StateMachine>::Record, <M as StateMachine>::Errand>,
+>;
 
 /// A coordinator of one partition: its state is what the partition's log holds.
 ///
@@ -24,6 +29,8 @@ pub trait StateMachine: Send + Sized + 'static {
     type Reply: Send + 'static;
     /// What the log holds.
     type Record: Send + Sync + 'static;
+    /// What it has others do.
+    type Errand: Send + 'static;
 
     /// A record of the log; `None` for one that says nothing to this coordinator.
     fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Option<Self::Record>, RecordError>;
@@ -48,6 +55,12 @@ pub trait StateMachine: Send + Sized + 'static {
 
     /// Takes over a record of the log, while it is loaded.
     fn replay(&mut self, record: &Self::Record);
+
+    /// The same for a record that is part of a producer's transaction.
+    fn replay_in_transaction(&mut self, producer: ProducerId, record: &Self::Record);
+
+    /// The same for the end of a producer's transaction.
+    fn replay_marker(&mut self, producer: ProducerId, outcome: TransactionOutcome);
 
     /// The log has been read to its end.
     fn loaded(&mut self, now: Moment) -> EffectsOf<Self>;
@@ -77,6 +90,7 @@ impl StateMachine for GroupShard {
     type Body = RequestBody;
     type Reply = Reply;
     type Record = GroupRecord;
+    type Errand = Infallible;
 
     fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Option<GroupRecord>, RecordError> {
         GroupRecord::decode(key, value)
@@ -112,6 +126,14 @@ impl StateMachine for GroupShard {
 
     fn replay(&mut self, record: &GroupRecord) {
         self.replay(record);
+    }
+
+    fn replay_in_transaction(&mut self, producer: ProducerId, record: &GroupRecord) {
+        self.replay_in_transaction(producer, record);
+    }
+
+    fn replay_marker(&mut self, producer: ProducerId, outcome: TransactionOutcome) {
+        self.replay_marker(producer, outcome);
     }
 
     fn loaded(&mut self, now: Moment) -> Vec<Effect> {

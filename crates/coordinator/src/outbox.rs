@@ -6,7 +6,7 @@ use std::sync::Arc;
 use logway_model::{ErrorCode, PartitionId};
 
 use crate::consumer::Conversion;
-use crate::effect::{CommitToken, Effect};
+use crate::effect::{CommitToken, Effect, InTransaction, Marker};
 use crate::groups::DeletedTopic;
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::StaticComeback;
@@ -40,10 +40,23 @@ struct GroupInFlight {
     last: CommitToken,
 }
 
+/// What records on their way to the log are, or what is on its way in their stead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Records that count when they are durable.
+    Plain,
+    /// Records that count when a transaction is committed.
+    InTransaction(InTransaction),
+    /// The end of a transaction, without records.
+    Marker(Marker),
+}
+
 /// Records on their way to the log.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     token: CommitToken,
+    /// How they count.
+    pub(crate) kind: Kind,
     /// The records, to be replayed when they are durable.
     pub(crate) records: Vec<GroupRecord>,
     /// What happens then, or when they could not be appended.
@@ -93,15 +106,48 @@ impl Outbox {
         then: Option<Then>,
         held: Option<HeldMemory>,
     ) {
-        debug_assert!(!records.is_empty(), "an append has records");
+        self.send_off(Kind::Plain, records, then.into_iter().collect(), held);
+    }
+
+    /// The same for records that count when a transaction is committed.
+    pub(crate) fn append_in_transaction(
+        &mut self,
+        part: InTransaction,
+        records: Vec<GroupRecord>,
+        then: Then,
+        held: HeldMemory,
+    ) {
+        self.send_off(Kind::InTransaction(part), records, vec![then], Some(held));
+    }
+
+    /// Sends the end of a transaction to the log.
+    pub(crate) fn append_marker(&mut self, marker: Marker, then: Then) {
+        self.send_off(Kind::Marker(marker), Vec::new(), vec![then], None);
+    }
+
+    fn send_off(
+        &mut self,
+        kind: Kind,
+        records: Vec<GroupRecord>,
+        then: Vec<Then>,
+        held: Option<HeldMemory>,
+    ) {
         let token = CommitToken(self.appends);
         self.appends += 1;
         for record in &records {
             self.take_off(token, record);
         }
-        self.effects.push(Effect::Append { token, records: records.clone() });
-        let then = then.into_iter().collect();
-        self.in_flight.push_back(InFlight { token, records, then, outcome: None, _held: held });
+        let is_marker = matches!(kind, Kind::Marker(_));
+        debug_assert!(is_marker == records.is_empty(), "an append has records");
+        self.effects.push(match kind {
+            Kind::Plain => Effect::Append { token, records: records.clone() },
+            Kind::InTransaction(part) => {
+                Effect::AppendInTransaction { token, part, records: records.clone() }
+            }
+            Kind::Marker(marker) => Effect::AppendMarker { token, marker },
+        });
+        let append = InFlight { token, kind, records, then, outcome: None, _held: held };
+        self.in_flight.push_back(append);
     }
 
     /// How many appends there have been: a mark for [`Outbox::reply_after`].

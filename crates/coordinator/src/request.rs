@@ -1,6 +1,6 @@
 //! What clients ask of a shard, and what they are answered.
 
-use logway_model::{ErrorCode, Uuid};
+use logway_model::{ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::consumer_group_describe_response::DescribedGroup as DescribedConsumerGroup;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
@@ -12,10 +12,12 @@ use logway_wire::messages::{
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
     ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse,
     OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest, SyncGroupResponse,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 
 use crate::consumer::{TopicSight, heartbeat_refusal};
-use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal};
+use crate::effect::Marker;
+use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal, txn_commit_refusal};
 use crate::membership::{join_refusal, sync_refusal};
 
 /// The driver's name for a request, handed back with its one reply.
@@ -81,10 +83,14 @@ pub enum RequestBody {
     /// Read offsets, of one group as version 8 and later ask for them: see [`crate::offset_fetch_groups`]. Names
     /// and ids as for OffsetCommit.
     ///
-    /// Whoever asks for stable offsets (KIP-447) does not want those of transactions that may yet be aborted, of
-    /// which there are none here. A commit on its way makes nothing unstable: what it replaces stays true until it
-    /// is durable.
+    /// A commit on its way makes nothing unstable: what it replaces stays true until it is durable.
     OffsetFetch(OffsetFetchRequestGroup),
+    /// The same, of offsets that no open transaction may yet replace (KIP-447).
+    StableOffsetFetch(OffsetFetchRequestGroup),
+    /// Store offsets that count when a transaction is committed.
+    TxnOffsetCommit(TxnOffsetCommit),
+    /// End the transaction of a producer.
+    WriteMarker(Marker),
     /// Forget offsets. Topics that do not exist are the driver's to answer for.
     OffsetDelete(OffsetDeleteRequest),
     /// Describe those of the shard's groups.
@@ -99,6 +105,17 @@ pub enum RequestBody {
         /// The names.
         groups: Vec<WireString>,
     },
+}
+
+/// A TxnOffsetCommit whose partition of `__consumer_offsets` is known to be part of the transaction.
+#[derive(Debug, Clone)]
+pub struct TxnOffsetCommit {
+    /// As received.
+    pub request: TxnOffsetCommitRequest,
+    /// The ids of its topics, in their order; zero for what has none.
+    pub topic_ids: Vec<TopicId>,
+    /// See [`InTransaction::guard`](crate::InTransaction::guard).
+    pub guard: Option<u64>,
 }
 
 /// The answer to a [`RequestBody`], each to the one of its name.
@@ -117,6 +134,8 @@ pub enum Reply {
     DescribeGroups(Vec<DescribedGroup>),
     ListGroups(ListGroupsResponse),
     DeleteGroups(Vec<DeletableGroupResult>),
+    TxnOffsetCommit(TxnOffsetCommitResponse),
+    WriteMarker(Result<(), ErrorCode>),
 }
 
 impl RequestBody {
@@ -161,7 +180,9 @@ impl RequestBody {
                 Reply::ConsumerGroupDescribe(refused.collect())
             }
             RequestBody::OffsetCommit(request) => commit_refusal(request, code),
-            RequestBody::OffsetFetch(request) => {
+            RequestBody::TxnOffsetCommit(commit) => txn_commit_refusal(&commit.request, code),
+            RequestBody::WriteMarker(_) => Reply::WriteMarker(Err(code)),
+            RequestBody::OffsetFetch(request) | RequestBody::StableOffsetFetch(request) => {
                 let group_id = request.group_id.clone();
                 let refused =
                     OffsetFetchResponseGroup { group_id, error_code, ..Default::default() };
@@ -233,6 +254,12 @@ impl Reply {
             Reply::LeaveGroup(_) => return leave_refusal(code),
             Reply::ConsumerGroupHeartbeat(response) if response.error_code == 0 => {
                 return heartbeat_refusal(code);
+            }
+            Reply::WriteMarker(outcome) => *outcome = Err(code),
+            Reply::TxnOffsetCommit(response) => {
+                let topics = response.topics.iter_mut();
+                let partitions = topics.flat_map(|topic| &mut topic.partitions);
+                partitions.for_each(|partition| or_failed(&mut partition.error_code));
             }
             Reply::OffsetDelete(_) => return offset_delete_refusal(code),
             Reply::OffsetCommit(response) => {

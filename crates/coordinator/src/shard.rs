@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, ProducerId};
 use tracing::warn;
 
 use crate::cluster_view::ClusterView;
@@ -12,11 +12,12 @@ use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
 use crate::memory::GroupMemory;
 use crate::moment::{ElapsedMs, Moment};
-use crate::outbox::{InFlight, Outbox, Then};
+use crate::outbox::{InFlight, Kind, Outbox, Then};
 use crate::record::{GroupRecord, failed_append};
 use crate::request::{Reply, Request, RequestBody};
 use crate::settings::GroupSettings;
 use crate::timers::{Timer, Timers};
+use crate::transactions::TransactionOutcome;
 use crate::turn::Turn;
 
 /// The groups of one partition of `__consumer_offsets`.
@@ -77,6 +78,26 @@ impl GroupShard {
     pub fn replay(&mut self, record: &GroupRecord) {
         assert!(self.phase == Phase::Loading, "the log is read before the shard is used");
         self.groups.replay(record);
+    }
+
+    /// The same for a record that is part of a producer's transaction.
+    ///
+    /// # Panics
+    ///
+    /// As [`GroupShard::replay`].
+    pub fn replay_in_transaction(&mut self, producer: ProducerId, record: &GroupRecord) {
+        assert!(self.phase == Phase::Loading, "the log is read before the shard is used");
+        self.groups.replay_in_transaction(producer, record);
+    }
+
+    /// The same for the end of a producer's transaction.
+    ///
+    /// # Panics
+    ///
+    /// As [`GroupShard::replay`].
+    pub fn replay_marker(&mut self, producer: ProducerId, outcome: TransactionOutcome) {
+        assert!(self.phase == Phase::Loading, "the log is read before the shard is used");
+        self.groups.replay_marker(producer, outcome);
     }
 
     /// The log has been read to its end. Members that it knows have their session timeout to be heard of.
@@ -246,7 +267,7 @@ impl GroupShard {
     /// An append is done, as are all before it.
     fn settle(&mut self, now: Moment, append: InFlight, outcome: Result<(), ErrorCode>) {
         match outcome {
-            Ok(()) => append.records.iter().for_each(|record| self.groups.replay(record)),
+            Ok(()) => self.land(&append),
             Err(code) => warn!(%code, records = append.records.len(), "an append has failed"),
         }
         for then in append.then {
@@ -259,6 +280,22 @@ impl GroupShard {
                 let (groups, mut turn) = self.split(now);
                 groups.work_on_waiting(&mut turn, group);
                 self.groups.take_stock(&self.outbox, group);
+            }
+        }
+    }
+
+    /// Takes over what an append has brought into the log.
+    fn land(&mut self, append: &InFlight) {
+        match append.kind {
+            Kind::Plain => append.records.iter().for_each(|record| self.groups.replay(record)),
+            Kind::InTransaction(part) => {
+                let (records, producer) = (append.records.iter(), part.producer.id);
+                records.for_each(|record| self.groups.replay_in_transaction(producer, record));
+            }
+            Kind::Marker(marker) => {
+                for group in self.groups.replay_marker(marker.producer.id, marker.outcome) {
+                    self.groups.take_stock(&self.outbox, &group);
+                }
             }
         }
     }
@@ -375,7 +412,10 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
             turn.reply(token, Reply::ConsumerGroupDescribe(described));
         }
         RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
-        RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request),
+        RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request, false),
+        RequestBody::StableOffsetFetch(request) => groups.fetch(turn, token, &request, true),
+        RequestBody::TxnOffsetCommit(commit) => groups.commit_in_transaction(turn, token, &commit),
+        RequestBody::WriteMarker(marker) => groups.end_transaction(turn, token, marker),
         RequestBody::OffsetDelete(request) => groups.delete_offsets(turn, token, &request),
         RequestBody::DescribeGroups { groups: group_ids } => {
             let described = groups.describe(version, &group_ids);

@@ -1,6 +1,7 @@
 //! Deadlines of a shard.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 use crate::ids::{GroupId, MemberId};
 use crate::moment::ElapsedMs;
@@ -22,17 +23,23 @@ pub(crate) enum Timer {
     Expiration,
 }
 
-/// The deadlines, one for each [`Timer`] that is set.
-#[derive(Debug, Default)]
-pub(crate) struct Timers {
-    in_order: BTreeSet<(ElapsedMs, Timer)>,
+/// The deadlines, one for each [`Timer`] that is set; other coordinators have timers of their own.
+#[derive(Debug)]
+pub(crate) struct Timers<T = Timer> {
+    in_order: BTreeSet<(ElapsedMs, T)>,
     /// Never iterated, so its order is of no effect.
-    deadlines: HashMap<Timer, ElapsedMs>,
+    deadlines: HashMap<T, ElapsedMs>,
 }
 
-impl Timers {
+impl<T> Default for Timers<T> {
+    fn default() -> Timers<T> {
+        Timers { in_order: BTreeSet::new(), deadlines: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Ord + Hash> Timers<T> {
     /// Sets or moves a deadline.
-    pub(crate) fn set(&mut self, timer: Timer, deadline: ElapsedMs) {
+    pub(crate) fn set(&mut self, timer: T, deadline: ElapsedMs) {
         if let Some(old) = self.deadlines.insert(timer.clone(), deadline) {
             self.in_order.remove(&(old, timer.clone()));
         }
@@ -40,19 +47,19 @@ impl Timers {
     }
 
     /// Whether a deadline is set.
-    pub(crate) fn is_set(&self, timer: &Timer) -> bool {
+    pub(crate) fn is_set(&self, timer: &T) -> bool {
         self.deadlines.contains_key(timer)
     }
 
     /// Clears a deadline, if it is set.
-    pub(crate) fn clear(&mut self, timer: Timer) {
+    pub(crate) fn clear(&mut self, timer: T) {
         if let Some(deadline) = self.deadlines.remove(&timer) {
             self.in_order.remove(&(deadline, timer));
         }
     }
 
     /// Takes the earliest deadline, if it has come.
-    pub(crate) fn pop_due(&mut self, now: ElapsedMs) -> Option<Timer> {
+    pub(crate) fn pop_due(&mut self, now: ElapsedMs) -> Option<T> {
         self.in_order.first().filter(|(deadline, _)| *deadline <= now)?;
         let (_, timer) = self.in_order.pop_first()?;
         self.deadlines.remove(&timer);

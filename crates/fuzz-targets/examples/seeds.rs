@@ -246,7 +246,7 @@ fn seed_files() {
     for number in 0..12 {
         let leader_epoch = LeaderEpoch(number / 5);
         let batches = vec![batch(number)];
-        log.append(AppendBatches { batches, leader_epoch }).wait().expect("the disk works");
+        log.append(AppendBatches::new(batches, leader_epoch)).wait().expect("the disk works");
     }
     dir.close().expect("the disk works");
 
@@ -313,7 +313,7 @@ fn seed_journal() {
         let mut builder = BatchBuilder::new(Compression::None);
         builder.append(NOW, Some(b"key"), Some(b"value"), &[]).expect("it is short");
         let batches = vec![parsed(builder)];
-        let appended = log.append(AppendBatches { batches, leader_epoch: LeaderEpoch(1) }).wait();
+        let appended = log.append(AppendBatches::new(batches, LeaderEpoch(1))).wait();
         appended.expect("the disk works");
     }
     let file = disk.open(Path::new("/data/journal"), OpenMode::Read).expect("it was written");

@@ -101,6 +101,7 @@ impl Group {
                     let earlier = self.replies.insert(token, reply);
                     assert_eq!(earlier, None, "{token:?} is answered twice");
                 }
+                other => unreachable!("nobody commits by a transaction here: {other:?}"),
             }
         }
     }

@@ -80,7 +80,7 @@ fn append_to(fs: &Arc<dyn Fs>) -> Option<Offset> {
     builder.append(NOW, None, Some(b"value"), &[]).expect("it is short");
     let batch = Batch::parse(builder.finish().expect("it has a record")).expect("it is a batch");
     let leader_epoch = log.latest_epoch().max(LeaderEpoch(0));
-    let outcome = log.append(AppendBatches { batches: vec![batch], leader_epoch }).wait().ok()?;
+    let outcome = log.append(AppendBatches::new(vec![batch], leader_epoch)).wait().ok()?;
     assert_eq!(outcome.base_offset, end, "offsets are given once");
     dir.close().expect("the disk works");
     Some(end)

@@ -10,7 +10,7 @@ use logway_model::ErrorCode;
 use logway_wire::messages::ApiVersionsResponse;
 use logway_wire::{ApiKey, Decoder, Request, VersionRange, decode_request_header};
 
-use crate::handlers::{self, groups};
+use crate::handlers::{self, groups, transactions};
 use crate::request::{
     ConnectionInfo, Reply, ReplyFuture, RequestCharge, RequestContext, RequestError, RequestOrigin,
     Work, decoded_bytes_max, encode_reply, prepare_for,
@@ -85,7 +85,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     MetadataRequest => answered_by!(metadata);
     OffsetCommitRequest => groups::offset_commit::prepare;
     OffsetFetchRequest => groups::offset_fetch::prepare;
-    FindCoordinatorRequest => answered_by!(groups::find_coordinator);
+    FindCoordinatorRequest => answered_by!(find_coordinator);
     JoinGroupRequest => groups::join_group::prepare;
     HeartbeatRequest => groups::heartbeat::prepare;
     LeaveGroupRequest => groups::leave_group::prepare;
@@ -97,8 +97,13 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     CreateTopicsRequest => answered_by!(create_topics);
     DeleteTopicsRequest => answered_by!(delete_topics);
     DeleteRecordsRequest => answered_by!(delete_records);
-    InitProducerIdRequest => answered_by!(init_producer_id);
+    InitProducerIdRequest => answered_by!(transactions::init_producer_id);
     OffsetForLeaderEpochRequest => answered_by!(offset_for_leader_epoch);
+    AddPartitionsToTxnRequest => answered_by!(transactions::add_partitions_to_txn);
+    AddOffsetsToTxnRequest => answered_by!(transactions::add_offsets_to_txn);
+    EndTxnRequest => answered_by!(transactions::end_txn);
+    WriteTxnMarkersRequest => answered_by!(write_txn_markers);
+    TxnOffsetCommitRequest => answered_by!(transactions::txn_offset_commit);
     DescribeAclsRequest => answered_by!(acls::describe);
     CreateAclsRequest => answered_by!(acls::create);
     DeleteAclsRequest => answered_by!(acls::delete);
@@ -129,6 +134,8 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     UnregisterBrokerRequest => answered_by!(unregister_broker);
     ConsumerGroupHeartbeatRequest => groups::consumer_heartbeat::prepare;
     ConsumerGroupDescribeRequest => groups::consumer_describe::prepare;
+    DescribeTransactionsRequest => transactions::describe_transactions::prepare;
+    ListTransactionsRequest => transactions::list_transactions::prepare;
     GetTelemetrySubscriptionsRequest => answered_by!(get_telemetry_subscriptions);
     PushTelemetryRequest => answered_by!(push_telemetry);
     ListConfigResourcesRequest => answered_by!(list_config_resources);
@@ -175,7 +182,7 @@ fn refuse_api_versions(mut context: RequestContext) -> Result<Reply, RequestErro
     context.version = 0;
     let mut response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),
-        ..handlers::api_versions::announced(0)
+        ..handlers::api_versions::announced()
     };
     // Which versions of this request there are; the others come with the answer to the next one.
     response.api_keys.retain(|api| api.api_key == ApiKey::ApiVersions.id());

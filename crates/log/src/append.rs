@@ -7,6 +7,7 @@ use logway_record::Batch;
 
 use crate::Completion;
 use crate::completion::Completer;
+use crate::producer_state::AppendOrigin;
 
 /// Batches to append to one log, all or none.
 ///
@@ -19,9 +20,16 @@ pub struct AppendBatches {
     pub batches: Vec<Batch>,
     /// The epoch of the leader that appends, which is stamped into the batches.
     pub leader_epoch: LeaderEpoch,
+    /// Who appends them.
+    pub origin: AppendOrigin,
 }
 
 impl AppendBatches {
+    /// Batches of a client, or of this node, that are part of no transaction.
+    pub fn new(batches: Vec<Batch>, leader_epoch: LeaderEpoch) -> AppendBatches {
+        AppendBatches { batches, leader_epoch, origin: AppendOrigin::Client }
+    }
+
     /// All bytes that the append will add to the log.
     pub fn size_bytes(&self) -> usize {
         self.batches.iter().map(Batch::size_bytes).sum()

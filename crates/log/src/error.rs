@@ -397,6 +397,56 @@ pub enum LogError {
         /// The epoch of the batch.
         got: ProducerEpoch,
     },
+
+    /// A batch that is part of no transaction, of a producer that has one open here.
+    #[error(
+        "{partition}: producer {producer_id} in epoch {got} has an open transaction, and this batch is not part of it"
+    )]
+    TransactionOpen {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The epoch of the batch.
+        got: ProducerEpoch,
+    },
+
+    /// A batch would begin a transaction, and the coordinator does not vouch for it, or the transaction has ended since
+    /// it did (KIP-890).
+    #[error(
+        "{partition}: the coordinator does not know that the partition is part of a transaction of producer \
+         {producer_id}, or it has ended"
+    )]
+    UnverifiedTransaction {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+    },
+
+    /// A batch would begin a transaction, and the log, or all logs of the directory together, have no room for another.
+    #[error("{partition} has no room for another open transaction; it can have {max}")]
+    TooManyTransactions {
+        /// The partition.
+        partition: TopicPartition,
+        /// How many this log can have open.
+        max: usize,
+    },
+
+    /// A marker of a transaction coordinator that another one has taken over from.
+    #[error(
+        "{partition}: coordinator epoch {got} of producer {producer_id} is fenced, it is now {current}"
+    )]
+    CoordinatorFenced {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The newest coordinator epoch that this log has seen.
+        current: i32,
+        /// The coordinator epoch of the marker.
+        got: i32,
+    },
 }
 
 impl LogError {

@@ -131,7 +131,7 @@ impl LogDir {
         let mut answers = Vec::with_capacity(appends.len());
         for (log, FollowerBatches { fetch_offset, batches, leader_epoch }) in appends {
             debug_assert!(self.is_writer_of(&log), "{log:?} is in another directory");
-            let batches = AppendBatches { batches, leader_epoch };
+            let batches = AppendBatches::new(batches, leader_epoch);
             let (held, answer) = HeldAppend::new(batches, log.name());
             commands.push(log.followed_command(held, fetch_offset));
             answers.push(FollowerAppend { log, answer });

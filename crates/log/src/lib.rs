@@ -13,6 +13,7 @@
 //! | `follow` | what a follower appends |
 //! | `read` | from offsets and timestamps to places in files |
 //! | `segment`, `view`, `scan` | a segment; the picture of a log; walking batches |
+//! | `transactions` | what readers see of transactions: the last stable offset |
 //! | `cleaner` | compaction: of each key the newest record stays |
 //! | `recovery` | opening a log, after a crash or in good order |
 //! | [`inspect`] | a look at the files from outside |
@@ -45,8 +46,11 @@ pub use log::Log;
 pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog, Truncation};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
+pub use producer_state::{AbortedTransaction, AppendOrigin, TransactionVersion, VerificationGuard};
 pub use random::random_uuid;
-pub use read::{FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOffset};
+pub use read::{
+    CommittedSlice, FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOffset,
+};
 pub use recovery::{Finding, RecoveryReport};
 pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;
@@ -77,6 +81,7 @@ mod resync;
 mod scan;
 mod segment;
 mod tail_listener;
+mod transactions;
 mod trust;
 mod view;
 mod writer;

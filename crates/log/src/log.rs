@@ -18,6 +18,7 @@ use crate::follow::without_gaps;
 use crate::high_watermarks::HighWatermarks;
 use crate::producer_state::{ProducerBatch, ProducerState, Refusal, RefusedBatches};
 use crate::segment::Segment;
+use crate::transactions::LogTransactions;
 use crate::view::LogView;
 use crate::writer::{Append, Command, CommandQueue, InlineRound, LogKey, Offsets, Unqueued};
 use crate::{
@@ -53,6 +54,7 @@ pub struct Log {
     /// See [`Log::set_high_watermark`]; -1 if nobody has said any.
     high_watermark: AtomicI64,
     refused: RefusedBatches,
+    transactions: LogTransactions,
     high_watermarks: Arc<HighWatermarks>,
 }
 
@@ -92,6 +94,7 @@ impl Log {
             cuts: AtomicU32::new(0),
             high_watermark: AtomicI64::new(UNKNOWN.0),
             refused: RefusedBatches::default(),
+            transactions: LogTransactions::default(),
             high_watermarks,
         }
     }
@@ -185,7 +188,7 @@ impl Log {
     /// further behind another than a segment reaches.
     pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
         let batches = without_gaps(self.log_end_offset(), batches);
-        let batches = AppendBatches { batches, leader_epoch: LeaderEpoch::NONE };
+        let batches = AppendBatches::new(batches, LeaderEpoch::NONE);
         let (held, completion) = HeldAppend::new(batches, &self.name);
         self.push_append(held, Offsets::Kept);
         completion
@@ -222,7 +225,9 @@ impl Log {
         refusal: Refusal,
         reason: impl Into<Arc<str>>,
     ) {
-        let mut batches = headers.filter_map(ProducerBatch::of).peekable();
+        // What has no sequence is of this node, which waits for no turn.
+        let has_sequence = |batch: &ProducerBatch| batch.base_sequence.0 >= 0;
+        let mut batches = headers.filter_map(ProducerBatch::of).filter(has_sequence).peekable();
         if batches.peek().is_some() {
             let (reason, now) = (reason.into(), Instant::now());
             batches.for_each(|batch| self.refused.note(&batch, refusal, &reason, now));
@@ -232,6 +237,11 @@ impl Log {
     /// What was refused and is awaited.
     pub(crate) fn refused(&self) -> &RefusedBatches {
         &self.refused
+    }
+
+    /// What is known of its transactions.
+    pub(crate) fn transactions(&self) -> &LogTransactions {
+        &self.transactions
     }
 
     /// The command that appends what the leader has from an offset on.
@@ -273,15 +283,21 @@ impl Log {
     /// [`LogError::Corrupt`] where the segment is damaged, [`LogError::Closed`] if the log was
     /// deleted, [`LogError::Io`].
     pub fn read(&self, request: ReadRequest) -> Result<ReadSlice, LogError> {
-        self.with_view(|view| {
-            let (start, end) = (view.log_start, view.end.offset);
-            if request.offset < start || request.offset > end {
-                let partition = self.partition.clone();
-                let requested = request.offset;
-                return Err(LogError::OffsetOutOfRange { partition, requested, start, end });
-            }
-            view.read(&request)
-        })
+        self.with_view(|view| self.read_view(view, &request))
+    }
+
+    pub(crate) fn read_view(
+        &self,
+        view: &LogView,
+        request: &ReadRequest,
+    ) -> Result<ReadSlice, LogError> {
+        let (start, end) = (view.log_start, view.end.offset);
+        if request.offset < start || request.offset > end {
+            let partition = self.partition.clone();
+            let requested = request.offset;
+            return Err(LogError::OffsetOutOfRange { partition, requested, start, end });
+        }
+        view.read(request)
     }
 
     /// Whether reading from `offset` concerns the segment that grows: its index is in memory and
@@ -600,7 +616,10 @@ impl Log {
 
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
     /// it was deleted, or if an end was cut off.
-    fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
+    pub(crate) fn with_view<T>(
+        &self,
+        look: impl Fn(&LogView) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
         let (view, looked) = loop {
             let cuts = self.cuts.load(Ordering::SeqCst);
             let view = self.current_view();

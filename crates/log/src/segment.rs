@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use logway_model::{Offset, TimestampMs};
-use logway_record::BatchHeader;
+use logway_record::{Batch, BatchHeader, TransactionMarker};
 
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::cleaner::cleaned_path;
-use crate::fs::{File, Fs, OpenMode, read_exact_at};
-use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
-use crate::scan::{HeaderScan, ScannedBatch};
+use crate::fs::{File, Fs, OpenMode};
+use crate::index::{OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex};
+use crate::scan::{HeaderScan, ScannedBatch, read_batch};
 use crate::trust::Trust;
 
 /// The extension of the files that hold batches.
@@ -49,6 +49,7 @@ pub(crate) struct Segment {
     was_used: AtomicBool,
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
+    pub(crate) aborted: TransactionIndex,
     growth: Mutex<Growth>,
     trust: Trust,
 }
@@ -155,6 +156,7 @@ impl Segment {
             was_used: AtomicBool::new(true),
             offsets: OffsetIndex::create(Arc::clone(fs), &index_path, base_offset)?,
             times: TimeIndex::create(Arc::clone(fs), &times_path, base_offset)?,
+            aborted: TransactionIndex::create(Arc::clone(fs), &path_of(TXN_INDEX_EXTENSION))?,
             growth: Mutex::new(Growth {
                 unindexed_bytes: 0,
                 largest: Known::Nothing,
@@ -192,6 +194,7 @@ impl Segment {
             was_used: AtomicBool::new(false),
             offsets: OffsetIndex::existing(Arc::clone(fs), &index_path, base_offset),
             times: TimeIndex::existing(Arc::clone(fs), &times_path, base_offset),
+            aborted: TransactionIndex::existing(Arc::clone(fs), &path_of(TXN_INDEX_EXTENSION)),
             growth: Mutex::default(),
             trust: Trust::new(size_bytes),
         }
@@ -252,6 +255,7 @@ impl Segment {
                 opened => opened?,
             }
         }
+        self.aborted.keep()?;
         state.is_pinned = true;
         Ok(())
     }
@@ -259,6 +263,7 @@ impl Segment {
     /// Lets the files be closed again.
     pub(crate) fn unpin(&self) {
         self.open_file().is_pinned = false;
+        self.aborted.unkeep();
     }
 
     /// Whether the file of batches is open.
@@ -275,7 +280,8 @@ impl Segment {
         state.file = None;
         // Under the lock, so that nobody pins the segment meanwhile.
         self.offsets.release()?;
-        self.times.release()
+        self.times.release()?;
+        self.aborted.release()
     }
 
     /// Closes the files if nobody has used the segment since the last call.
@@ -410,7 +416,7 @@ impl Segment {
         Ok(self.growth().first.get_or_set(first))
     }
 
-    /// Gives the time index its last entry, the largest timestamp of all, and puts both indexes
+    /// Gives the time index its last entry, the largest timestamp of all, and puts all indexes
     /// on stable storage. Their names need a sync of the directory.
     pub(crate) fn sync_indexes(&self) -> Result<(), LogError> {
         if let Some(largest) = self.largest_timestamp()? {
@@ -419,10 +425,37 @@ impl Segment {
             self.times.append(largest.timestamp, largest.offset)?;
         }
         self.offsets.sync()?;
-        self.times.sync()
+        self.times.sync()?;
+        self.aborted.sync()
     }
 
-    /// Makes the indexes anew from the headers of the batches.
+    /// The transaction marker in a batch of this segment; `None` if the batch is none.
+    ///
+    /// [`LogError::Corrupt`] if it is damaged.
+    pub(crate) fn marker(
+        &self,
+        batch: &ScannedBatch,
+    ) -> Result<Option<TransactionMarker>, LogError> {
+        /// A marker has one record, of 10 bytes. What says that it is one, and is long, is damaged.
+        const MARKER_BYTES_MAX: usize = 64 << 10;
+        let attributes = batch.header.attributes;
+        if !attributes.is_control() || !attributes.is_transactional() {
+            return Ok(None);
+        }
+        let corrupt = |reason: String| {
+            let path = self.path.to_path_buf();
+            LogError::Corrupt { path, position: batch.position, reason }
+        };
+        let size_bytes = batch.header.size_bytes();
+        if size_bytes > MARKER_BYTES_MAX {
+            return Err(corrupt(format!("the marker of a transaction has {size_bytes} bytes")));
+        }
+        let read = read_batch(&*self.file()?, &self.path, batch)?;
+        let marker = Batch::verify_crc(&read).and_then(|()| TransactionMarker::of(&read));
+        marker.map_err(|error| corrupt(error.to_string()))
+    }
+
+    /// Makes the sparse indexes anew from the headers of the batches.
     pub(crate) fn rebuild_indexes(&self, index_interval_bytes: u32) -> Result<(), LogError> {
         self.reset_indexes()?;
         let mut scan = HeaderScan::new(self.file()?, &self.path, 0, self.size_bytes());
@@ -457,7 +490,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Makes the indexes empty, so that [`Segment::note_batch`] can fill them again.
+    /// Makes the sparse indexes empty, so that [`Segment::note_batch`] can fill them again.
     pub(crate) fn reset_indexes(&self) -> Result<(), LogError> {
         self.offsets.reset()?;
         self.times.reset()?;
@@ -477,7 +510,7 @@ impl Segment {
             Err(LogError::Corrupt { .. }) => self.rebuild_indexes(index_interval_bytes)?,
             cut => cut?,
         }
-        self.cut_transaction_index(end)
+        self.aborted.truncate(end)
     }
 
     fn cut_indexes(&self, end: Offset) -> Result<(), LogError> {
@@ -499,32 +532,11 @@ impl Segment {
         Ok(())
     }
 
-    /// Drops the entries of transactions whose markers are gone. All entries have 34 bytes, with the
-    /// offset of the marker from byte 18 on.
-    fn cut_transaction_index(&self, end: Offset) -> Result<(), LogError> {
-        const ENTRY_BYTES: u64 = 34;
-        const MARKER_AT: u64 = 18;
-        let path = self.path.with_extension(TXN_INDEX_EXTENSION);
-        let file = match self.fs.open(&path, OpenMode::ReadWrite) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.map_err(LogError::io("open", &path))?,
-        };
-        let entries = file.len().map_err(LogError::io("look at", &path))? / ENTRY_BYTES;
-        for entry in 0..entries {
-            let mut marker = [0; 8];
-            read_exact_at(&*file, &mut marker, entry * ENTRY_BYTES + MARKER_AT)
-                .map_err(LogError::io("read", &path))?;
-            if i64::from_be_bytes(marker) >= end.0 {
-                file.set_len(entry * ENTRY_BYTES).map_err(LogError::io("cut", &path))?;
-                return file.sync_data().map_err(LogError::io("sync", &path));
-            }
-        }
-        Ok(())
-    }
-
     /// Renames the files of the segment so that they do not count any more; returns what they
     /// are called now, for a removal later on. A snapshot of the producers is not the segment's.
     pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
+        // Who has an older picture of the log may look for it, and must not take its absence for an empty one.
+        self.aborted.keep()?;
         let mut marked = Vec::new();
         for extension in [LOG_EXTENSION, INDEX_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION]
         {

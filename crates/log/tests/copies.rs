@@ -223,7 +223,7 @@ fn a_failed_sync_of_the_directory_poisons_the_log_whatever_it_was_for() {
         copy.append_copied(vec![batch(0, 1, 1)]).wait().expect("is written");
         fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1));
         dir.set_replica_move(&copy, replica_move).expect_err("the directory cannot be synced");
-        let batches = AppendBatches { batches: vec![batch(0, 1, 1)], leader_epoch: LeaderEpoch(1) };
+        let batches = AppendBatches::new(vec![batch(0, 1, 1)], LeaderEpoch(1));
         let error = copy.append(batches).wait().expect_err("names of segments may be lost");
         assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
     }

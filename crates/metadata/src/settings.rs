@@ -20,6 +20,7 @@ mod front_doors;
 mod given;
 mod listener;
 mod listeners;
+mod transactions;
 
 mod layers;
 

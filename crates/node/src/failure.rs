@@ -83,6 +83,12 @@ impl From<LogError> for Failure {
                 ErrorCode::LeaderNotAvailable
             }
             LogError::FencedProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+            LogError::TransactionOpen { .. } | LogError::UnverifiedTransaction { .. } => {
+                ErrorCode::InvalidTxnState
+            }
+            LogError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+            // The client aborts the transaction, and may try it again.
+            LogError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,
             // Deleted or stopping: the client should ask for new metadata.
             LogError::Closed { .. } | LogError::EpochOver { .. } => ErrorCode::NotLeaderOrFollower,
             LogError::QueueFull { .. }

@@ -13,7 +13,8 @@
 //! | [`append`], [`read`], `search` | the way in, the way out, and where to begin |
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
-//! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
+//! | [`shards`], [`coordinator_topics`] | what drives any coordinator, and where it keeps its state |
+//! | [`groups`], [`group_lag`], [`transactions`], [`producer_ids`] | the coordinators |
 //! | [`streams`] | what streams of Kinesis clients need beyond topics |
 //! | [`listener`], [`accept`] | where clients connect; their connections, as many as there may be |
 //! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
@@ -26,6 +27,7 @@ pub mod append;
 pub mod audit;
 mod backoff;
 pub mod cluster;
+pub mod coordinator_topics;
 pub mod delegation_tokens;
 pub mod disk_space;
 pub mod failure;
@@ -53,6 +55,7 @@ pub mod start;
 pub mod streams;
 pub mod tasks;
 pub mod topics;
+pub mod transactions;
 mod users;
 
 pub use failure::Failure;

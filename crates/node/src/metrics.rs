@@ -323,6 +323,21 @@ impl Collector for NodeState {
                 node.groups.memory.limit_bytes(),
             ),
             (
+                "logway_transaction_memory_used_bytes",
+                "Memory taken by transactional ids and the partitions of their transactions",
+                node.transactions.memory.used_bytes(),
+            ),
+            (
+                "logway_transaction_memory_limit_bytes",
+                "The most that transactional ids may take (logway.transactions.max.bytes)",
+                node.transactions.memory.limit_bytes(),
+            ),
+            (
+                "logway_transactions_ending",
+                "Transactions of this coordinator that have ended and wait for their markers to be written",
+                usize::try_from(node.transactions.metrics.ending()).unwrap_or(usize::MAX),
+            ),
+            (
                 "logway_quota_clients",
                 "Clients whose use of a quota is remembered",
                 node.quota_use.client_count(),
@@ -342,6 +357,33 @@ impl Collector for NodeState {
             "Members, assignments and offsets that were refused because groups take too much";
         let refusals = ConstCounter::new(node.groups.memory.refusals());
         refusals.encode(encoder.encode_descriptor(name, help, None, refusals.metric_type())?)?;
+        let transactions = &node.transactions;
+        let counters = [
+            (
+                "logway_transaction_memory_refusals",
+                "Transactional ids and partitions that were refused because ids take too much",
+                transactions.memory.refusals(),
+            ),
+            (
+                "logway_transactions_ended",
+                "Transactions of this coordinator that have ended with all their markers",
+                transactions.metrics.ended(),
+            ),
+            (
+                "logway_transaction_markers",
+                "Markers that were written for transactions of this coordinator",
+                transactions.metrics.markers(),
+            ),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                counter.metric_type(),
+            )?)?;
+        }
         node.group_lag.encode(&mut encoder)?;
         node.encode_disk_space(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)

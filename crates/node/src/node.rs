@@ -37,6 +37,7 @@ use crate::replication::CatchUps;
 use crate::streams::ShardEnds;
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
+use crate::transactions::TransactionCoordinator;
 use crate::users::PasswordTurns;
 
 /// One node of a cluster. There is one in a process, shared by all front doors.
@@ -65,6 +66,8 @@ pub struct Node {
     pub memory: Memory,
     /// Looks after the groups.
     pub groups: GroupCoordinator,
+    /// Looks after the transactional ids.
+    pub transactions: TransactionCoordinator,
     /// How full the disks are.
     pub(crate) disk_spaces: DiskSpaces,
     /// How far groups are behind.

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use logway_log::checkpoint::{Divergence, EpochEnd};
-use logway_log::{Log, LogError, ReadRequest, ReadSlice};
+use logway_log::{AbortedTransaction, CommittedSlice, Log, LogError, ReadRequest, ReadSlice};
 use logway_model::{ErrorCode, LeaderEpoch, Offset};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::Node;
 use crate::failure::Failure;
 use crate::replica::Replica;
-use crate::rising_offset::WaitKey;
+use crate::rising_offset::{RisingOffset, WaitKey};
 use crate::tasks::{off_thread, wall_clock};
 
 /// What is wanted of one partition.
@@ -37,6 +37,16 @@ pub enum Isolation {
     Uncommitted,
     /// What no open transaction can take back.
     Committed,
+}
+
+impl Isolation {
+    /// The exclusive end of what such a reader may see.
+    pub fn bound(self, replica: &Replica) -> &RisingOffset {
+        match self {
+            Isolation::Uncommitted => replica.high_watermark(),
+            Isolation::Committed => replica.last_stable_offset(),
+        }
+    }
 }
 
 /// What bounds a read as a whole.
@@ -62,6 +72,8 @@ pub struct Found {
     pub replica: Arc<Replica>,
     /// The records, which may be none.
     pub slice: ReadSlice,
+    /// For a committed read, the aborted transactions that have batches among the records: the reader passes over these.
+    pub aborted: Vec<AbortedTransaction>,
 }
 
 /// Why nothing was read from a partition.
@@ -110,7 +122,7 @@ impl Node {
         let reading = Reading { node: self, wishes, find, isolation, bounds };
         let reads = reading.read_or_wait(patience).await;
         for (wish, outcome) in wishes.iter().zip(&reads.outcomes) {
-            if let Ok(Found { replica, slice }) = outcome
+            if let Ok(Found { replica, slice, .. }) = outcome
                 && !slice.is_empty()
             {
                 let records = slice.next_offset - wish.as_ref().offset;
@@ -194,13 +206,13 @@ where
     fn subscribe(&self, waiter: &Arc<Notify>) -> Subscription {
         let subscribed = self.wishes.iter().filter_map(|wish| {
             let replica = (self.find)(wish).ok()?;
-            let watermark = replica.high_watermark();
-            // Below the watermark there may be something that was not enough: any rise is news then.
-            let beyond = watermark.get().max(wish.as_ref().offset);
-            let key = watermark.subscribe(beyond, waiter);
+            let bound = self.isolation.bound(&replica);
+            // Below the bound there may be something that was not enough: any rise is news then.
+            let beyond = bound.get().max(wish.as_ref().offset);
+            let key = bound.subscribe(beyond, waiter);
             Some((replica, key))
         });
-        Subscription(subscribed.collect())
+        Subscription(self.isolation, subscribed.collect())
     }
 
     async fn read_all(&self) -> Reads {
@@ -229,10 +241,7 @@ where
         if let Some(unread) = divergence(&replica, wish) {
             return Err(unread);
         }
-        let upper_bound = match self.isolation {
-            Isolation::Committed => replica.last_stable_offset(),
-            Isolation::Uncommitted => replica.high_watermark().get(),
-        };
+        let upper_bound = self.isolation.bound(&replica).get();
         let left_bytes = self.bounds.max_bytes.saturating_sub(read_bytes);
         let request = ReadRequest {
             offset: wish.offset,
@@ -240,8 +249,8 @@ where
             upper_bound,
             at_least_one_batch: read_bytes == 0,
         };
-        match read_slice(&replica, request).await {
-            Ok(slice) => Ok(Found { replica, slice }),
+        match read_slice(&replica, request, self.isolation).await {
+            Ok(CommittedSlice { slice, aborted }) => Ok(Found { replica, slice, aborted }),
             Err(LogError::OffsetOutOfRange { .. }) => Err(Unread::OutOfRange(replica)),
             Err(error) => {
                 self.node.report_damage(&replica, request.offset, &error);
@@ -257,12 +266,13 @@ where
 }
 
 /// Subscribed to every partition of a read, until dropped.
-struct Subscription(Vec<(Arc<Replica>, WaitKey)>);
+struct Subscription(Isolation, Vec<(Arc<Replica>, WaitKey)>);
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        for (replica, key) in &self.0 {
-            replica.high_watermark().unsubscribe(*key);
+        let Subscription(isolation, keys) = self;
+        for (replica, key) in keys {
+            isolation.bound(replica).unsubscribe(*key);
         }
     }
 }
@@ -282,30 +292,45 @@ fn divergence(replica: &Arc<Replica>, wish: &ReadWish) -> Option<Unread> {
 
 /// Finds records to send. At the end of a log that takes no I/O and is done at once; the index of older
 /// segments may have to come from the disk, and is looked at elsewhere.
-async fn read_slice(replica: &Replica, request: ReadRequest) -> Result<ReadSlice, LogError> {
+async fn read_slice(
+    replica: &Replica,
+    request: ReadRequest,
+    isolation: Isolation,
+) -> Result<CommittedSlice, LogError> {
     let log = replica.log();
-    match read_log(&log, request).await {
+    match read_log(&log, request, isolation).await {
         // The replica has just moved to another log directory, and its log was removed here.
         Err(LogError::Closed { .. }) if !Arc::ptr_eq(&log, &replica.log()) => {
-            read_log(&replica.log(), request).await
+            read_log(&replica.log(), request, isolation).await
         }
         result => result,
     }
 }
 
 /// What the disk may have damaged since it was written is checked first: not every reader looks.
-async fn read_log(log: &Arc<Log>, request: ReadRequest) -> Result<ReadSlice, LogError> {
-    let check = |slice: ReadSlice| match slice.is_trusted(wall_clock()) {
-        true => Ok(slice),
-        false => slice.checked(),
+async fn read_log(
+    log: &Arc<Log>,
+    request: ReadRequest,
+    isolation: Isolation,
+) -> Result<CommittedSlice, LogError> {
+    let read = move |log: &Log| match isolation {
+        Isolation::Committed => log.read_committed(request),
+        Isolation::Uncommitted => {
+            let slice = log.read(request)?;
+            Ok(CommittedSlice { slice, aborted: Vec::new() })
+        }
+    };
+    let check = |found: CommittedSlice| match found.slice.is_trusted(wall_clock()) {
+        true => Ok(found),
+        false => Ok(CommittedSlice { slice: found.slice.checked()?, ..found }),
     };
     if log.is_hot(request.offset) {
-        let slice = log.read(request)?;
-        return match slice.is_trusted(wall_clock()) {
-            true => Ok(slice),
-            false => off_thread(move || slice.checked()).await,
+        let found = read(log)?;
+        return match found.slice.is_trusted(wall_clock()) {
+            true => Ok(found),
+            false => off_thread(move || check(found)).await,
         };
     }
     let log = Arc::clone(log);
-    off_thread(move || log.read(request).and_then(check)).await
+    off_thread(move || read(&log).and_then(check)).await
 }

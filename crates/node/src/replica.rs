@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use logway_log::{
-    AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
+    AppendBatches, AppendFuture, AppendOrigin, Completion, HeldAppend, InlineRound, Log, LogConfig,
+    TailListener,
 };
 use logway_metadata::Intake;
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
@@ -42,6 +43,9 @@ pub struct Replica {
     /// The role as [`RoleView`] packs it, for those who take no lock.
     role_view: AtomicU64,
     high_watermark: RisingOffset,
+    /// What `read_committed` readers may see ends here: at the high watermark, or where a transaction begins that is
+    /// unstable. Like it, it changes only under the role's lock.
+    last_stable: RisingOffset,
     /// Of a leader with followers, what they may copy ends here.
     log_end: RisingOffset,
     /// How many replicas are in sync, and below it how many have to be for `acks=all`.
@@ -151,6 +155,7 @@ impl Replica {
         let partition = Arc::new(Replica {
             topic_partition: log.topic_partition().clone(),
             high_watermark: RisingOffset::new(log.high_watermark()),
+            last_stable: RisingOffset::new(log.last_stable_offset(log.high_watermark())),
             log_end: RisingOffset::new(log.log_end_offset()),
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
@@ -264,6 +269,7 @@ impl Replica {
             if known > self.high_watermark.get() {
                 self.high_watermark.raise(known);
                 log.set_high_watermark(known);
+                self.raise_last_stable(&log);
             }
         }
         if log_start > log.log_start_offset() && log_start <= log.log_end_offset() {
@@ -308,6 +314,7 @@ impl Replica {
             if let Role::Leading(state) = &*role {
                 self.log_end.reset(state.local_tail().log_end);
                 self.high_watermark.reset(state.high_watermark());
+                self.last_stable.reset(log.last_stable_offset(state.high_watermark()));
             }
             let is_one_of_several = match &*role {
                 Role::Leading(state) => state.has_followers(),
@@ -319,6 +326,7 @@ impl Replica {
             }
             // Under the lock, under which waits of the new epoch are added.
             self.high_watermark.end_waits();
+            self.last_stable.end_waits();
             self.log_end.end_waits();
         }
     }
@@ -401,10 +409,10 @@ impl Replica {
         self.damage_reported_at.swap(position, Ordering::Relaxed) != position
     }
 
-    /// The exclusive end of what `read_committed` consumers may read: the high watermark, since
-    /// no transaction can be open.
-    pub fn last_stable_offset(&self) -> Offset {
-        self.high_watermark.get()
+    /// The exclusive end of what `read_committed` consumers may read (KIP-98): before the first transaction that is open,
+    /// or whose marker is not committed. Never beyond the high watermark.
+    pub fn last_stable_offset(&self) -> &RisingOffset {
+        &self.last_stable
     }
 
     /// Compares the leader epoch that a client believes in with ours (KIP-320).
@@ -422,8 +430,8 @@ impl Replica {
     /// appended in the order of its calls.
     ///
     /// A replica that does not lead answers as a log that is closed: clients look for the leader.
-    pub(crate) fn append(&self, batches: Vec<Batch>) -> StartedAppend {
-        self.start_append(batches, |log, append| log.append(append))
+    pub(crate) fn append(&self, batches: Vec<Batch>, origin: AppendOrigin) -> StartedAppend {
+        self.start_append(batches, origin, |log, append| log.append(append))
     }
 
     /// As [`Replica::append`]; but it may join or begin a round of the writer that the caller
@@ -431,20 +439,26 @@ impl Replica {
     pub(crate) fn append_inline(
         &self,
         batches: Vec<Batch>,
+        origin: AppendOrigin,
         open_round: &mut Option<InlineRound>,
     ) -> StartedAppend {
-        self.start_append(batches, |log, append| log.append_inline(append, open_round))
+        self.start_append(batches, origin, |log, append| log.append_inline(append, open_round))
     }
 
     fn start_append(
         &self,
         batches: Vec<Batch>,
+        origin: AppendOrigin,
         to_log: impl FnOnce(&Log, AppendBatches) -> AppendFuture,
     ) -> StartedAppend {
         let gate = &mut *self.gate();
         let RoleView { kind, epoch } = self.role_view();
-        let append = AppendBatches { batches, leader_epoch: epoch };
-        let not_taken = NotTaken::of(self.intake(), &self.topic_partition);
+        let append = AppendBatches { batches, leader_epoch: epoch, origin };
+        let not_taken = match origin {
+            // What was taken before a shard was closed has to end, or nobody reads up to its end.
+            AppendOrigin::Markers(_) => None,
+            _ => NotTaken::of(self.intake(), &self.topic_partition),
+        };
         let future = match (kind, gate) {
             _ if not_taken.is_some() => self.waiting_append(append).1,
             (RoleKind::Leading, Gate::Open) => to_log(&self.location.load().log, append),
@@ -585,9 +599,19 @@ impl Replica {
                 self.log().set_high_watermark(offset);
             }
         }
+        self.raise_last_stable(&self.location.load().log);
         let log_end = leader.local_tail().log_end;
         if has_followers && log_end > self.log_end.get() {
             self.log_end.raise(log_end);
+        }
+    }
+
+    /// Raises the last stable offset to what follows from the high watermark and the log. To be called under the role's
+    /// lock.
+    fn raise_last_stable(&self, log: &Log) {
+        let last_stable = log.last_stable_offset(self.high_watermark.get());
+        if last_stable > self.last_stable.get() {
+            self.last_stable.raise(last_stable);
         }
     }
 
@@ -620,6 +644,9 @@ impl HeldFollower<'_> {
         if end < self.replica.high_watermark.get() {
             self.replica.high_watermark.reset(end);
         }
+        let log = self.replica.log();
+        let high_watermark = self.replica.high_watermark.get();
+        self.replica.last_stable.reset(log.last_stable_offset(high_watermark));
     }
 }
 
@@ -707,7 +734,7 @@ impl TailListener for Listener {
 
     fn stable_offset(&self) -> Offset {
         // Of one that is served no more, nothing is known to be stable.
-        self.0.upgrade().map_or(Offset::ZERO, |partition| partition.last_stable_offset())
+        self.0.upgrade().map_or(Offset::ZERO, |partition| partition.last_stable_offset().get())
     }
 }
 

@@ -44,6 +44,7 @@ use crate::replication::{fetch_from_leaders, keep_isrs};
 use crate::streams::{ShardEnds, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
+use crate::transactions::TransactionCoordinator;
 use crate::users::PasswordTurns;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
@@ -232,6 +233,7 @@ impl Node {
 
     /// Puts everything on disk and marks the shutdown as clean. The front doors have stopped before.
     pub async fn stop(self: Arc<Self>) -> Result<(), NodeError> {
+        self.transactions.stop().await;
         self.groups.stop().await;
         // Before the moves, which keep it from the logs that they copy.
         let node = Arc::clone(&self);
@@ -315,6 +317,7 @@ async fn open(
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
         groups: GroupCoordinator::new(settings, memory.replies.clone()),
+        transactions: TransactionCoordinator::new(settings, memory.replies.clone()),
         appends: Appends::new(settings.inline_appends, &memory).map_err(NodeError::Threads)?,
         memory,
         topics: ArcSwap::from_pointee(TopicTable::default()),
@@ -395,7 +398,7 @@ mod tests {
             config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
         };
         let log = log_dir.create_logs(&[new]).remove(0).expect("is made");
-        let append = AppendBatches { batches, leader_epoch: LeaderEpoch(0) };
+        let append = AppendBatches::new(batches, LeaderEpoch(0));
         log.append(append).await.expect("is written");
         log_dir.close().expect("closes");
         drop(log_dir);

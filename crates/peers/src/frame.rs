@@ -28,6 +28,8 @@ pub enum Kind {
     Admission,
     /// Any node: by which key the cluster knows a node.
     NodeKey,
+    /// The coordinator of a transaction, or the leader of partitions that it has written to.
+    Transactions,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             Kind::Partition => 4,
             Kind::Admission => 5,
             Kind::NodeKey => 6,
+            Kind::Transactions => 7,
         }
     }
 
@@ -51,6 +54,7 @@ impl Kind {
             Kind::Partition,
             Kind::Admission,
             Kind::NodeKey,
+            Kind::Transactions,
         ];
         all.into_iter().find(|kind| kind.number() == number)
     }

@@ -30,6 +30,7 @@ mod fields;
 mod header;
 mod invalid_batch;
 mod limit;
+mod marker;
 mod patch;
 mod placeholder;
 mod raw_record;
@@ -54,6 +55,7 @@ pub use header::{
 };
 pub use invalid_batch::InvalidBatch;
 pub use limit::DecodeLimit;
+pub use marker::{TransactionMarker, TransactionOutcome};
 pub use patch::PatchedHeader;
 pub use recompression::recompress_for_append;
 pub use record::{Header, Record};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{
     Batch, BatchBuilder, Compression, DecodeLimit, Header, PatchedHeader, Record, TimestampType,
-    validate_records_deep,
+    TransactionMarker, TransactionOutcome, validate_records_deep,
 };
 
 const BASE_TIMESTAMP_MS: i64 = 1_700_000_000_000;
@@ -161,4 +161,21 @@ fn transaction_markers_are_read() {
     // Version 0 of the marker and 1 for a commit; then version 0 and the coordinator's epoch.
     assert_eq!(records[0].key.as_deref(), Some(&[0, 0, 0, 1][..]));
     assert_eq!(records[0].value.as_deref(), Some(&[0, 0, 0, 0, 0, 9][..]));
+    let marker = TransactionMarker::of(&batch).expect("it is well formed").expect("it is a marker");
+    let expected = TransactionMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 9 };
+    assert_eq!(marker, expected);
+}
+
+#[test]
+fn transaction_markers_are_written_byte_for_byte() {
+    let batch = fixture_batch("control.bin");
+    let header = *batch.header();
+    let marker = TransactionMarker::of(&batch).expect("it is well formed").expect("it is a marker");
+    let made = marker.batch(header.producer_id, header.producer_epoch, header.max_timestamp);
+    let made = PatchedHeader::of(&made).assign(header.base_offset, header.leader_epoch);
+    assert_eq!(*made.header(), header);
+    assert_eq!(
+        marker.batch(header.producer_id, header.producer_epoch, header.max_timestamp).body(),
+        batch.body()
+    );
 }

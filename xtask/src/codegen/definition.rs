@@ -59,6 +59,8 @@ pub struct FieldDefinition {
     pub name: String,
     #[serde(rename = "type")]
     pub type_name: String,
+    /// Where they are not given: those in which the field is tagged.
+    #[serde(default = "no_versions")]
     pub versions: Versions,
     #[serde(default = "no_versions")]
     pub nullable_versions: Versions,
@@ -88,8 +90,20 @@ fn no_versions() -> Versions {
 impl Definition {
     /// Reads a definition: JSON with `//` comments.
     pub fn parse(file_name: &str, text: &str) -> anyhow::Result<Definition> {
-        serde_json::from_str(&without_comments(text))
-            .with_context(|| format!("reading {file_name}"))
+        let mut definition: Definition = serde_json::from_str(&without_comments(text))
+            .with_context(|| format!("reading {file_name}"))?;
+        definition.fields.iter_mut().for_each(FieldDefinition::complete);
+        Ok(definition)
+    }
+}
+
+impl FieldDefinition {
+    /// Fills in what the definition leaves to be understood.
+    fn complete(&mut self) {
+        if self.versions == Versions::NONE {
+            self.versions = self.tagged_versions;
+        }
+        self.fields.iter_mut().for_each(FieldDefinition::complete);
     }
 }
 

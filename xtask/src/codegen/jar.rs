@@ -22,21 +22,28 @@ pub enum Artifact {
     Clients,
     /// The records that the group coordinator keeps in `__consumer_offsets`.
     GroupCoordinator,
+    /// The records that the transaction coordinator keeps in `__transaction_state`.
+    TransactionCoordinator,
 }
 
 impl Artifact {
+    /// Every jar.
+    pub const ALL: &[Artifact] =
+        &[Artifact::Clients, Artifact::GroupCoordinator, Artifact::TransactionCoordinator];
+
     /// The artifact's id.
     pub fn name(self) -> &'static str {
         match self {
             Artifact::Clients => "kafka-clients",
             Artifact::GroupCoordinator => "kafka-group-coordinator",
+            Artifact::TransactionCoordinator => "kafka-transaction-coordinator",
         }
     }
 
     /// Whether code is generated for the message of that name.
     fn wants(self, message: &str) -> bool {
         match self {
-            Artifact::Clients => true,
+            Artifact::Clients | Artifact::TransactionCoordinator => true,
             // The others are records of group types that are not served; not all of them can be read.
             Artifact::GroupCoordinator => GROUP_RECORDS.contains(&message),
         }

@@ -1,6 +1,6 @@
 //! Writes the messages of the wire codec from Kafka's definitions.
 //!
-//! The definitions ([`definition`]) come out of two jars ([`jar`]), are resolved ([`schema`]) and turned into one file of
+//! The definitions ([`definition`]) come out of three jars ([`jar`]), are resolved ([`schema`]) and turned into one file of
 //! Rust per message (`emit_*`), an index of them, and the list of APIs. Only names, types, versions and defaults are
 //! taken over; the definitions' prose is not.
 
@@ -45,6 +45,8 @@ pub struct Jars {
     pub clients: Option<PathBuf>,
     /// The kafka-group-coordinator jar.
     pub group_coordinator: Option<PathBuf>,
+    /// The kafka-transaction-coordinator jar.
+    pub transaction_coordinator: Option<PathBuf>,
 }
 
 /// Generates the messages.
@@ -78,9 +80,11 @@ fn settle(options: &Options, files: &Files, folder: &str) -> anyhow::Result<()> 
 /// The messages that the jars define and we want, by name.
 pub fn messages(jars: &Jars) -> anyhow::Result<Vec<Message>> {
     let mut messages = Vec::new();
-    for (artifact, jar) in
-        [(Artifact::Clients, &jars.clients), (Artifact::GroupCoordinator, &jars.group_coordinator)]
-    {
+    for (artifact, jar) in [
+        (Artifact::Clients, &jars.clients),
+        (Artifact::GroupCoordinator, &jars.group_coordinator),
+        (Artifact::TransactionCoordinator, &jars.transaction_coordinator),
+    ] {
         let jar = match jar {
             Some(jar) => jar.to_owned(),
             None => jar::fetch(artifact, &cache_dir()?)?,

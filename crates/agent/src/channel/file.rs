@@ -232,7 +232,7 @@ impl FileQueue {
     /// Puts events; returns when they are on stable storage.
     pub(super) async fn put(&self, events: Vec<Event>) -> Result<(), ChannelError> {
         let batch = encode(&events).map_err(|error| self.failed(error))?;
-        let append = AppendBatches { batches: vec![batch], leader_epoch: LeaderEpoch(0) };
+        let append = AppendBatches::new(vec![batch], LeaderEpoch(0));
         let outcome = self.log.append(append).await.map_err(|error| self.failed(error))?;
         let mut cursor = self.cursor();
         let bytes: usize = events.iter().map(Event::size_bytes).sum();

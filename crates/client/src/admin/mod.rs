@@ -9,6 +9,7 @@ mod offsets;
 mod quorum;
 mod reassignments;
 mod topics;
+mod transactions;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
 pub use reassignments::OngoingMove;
 pub use topics::{CreatedTopic, NewTopic};
+pub use transactions::{DescribedTransaction, ListedTransaction};
 pub use users::DescribedUser;
 
 use crate::{Client, ClientError, MissingTopic, TopicSelection};

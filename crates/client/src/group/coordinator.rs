@@ -1,5 +1,7 @@
 //! The broker that a group belongs to.
 
+use std::fmt;
+
 use logway_model::{BrokerId, ErrorCode};
 use logway_wire::messages::find_coordinator_response::Coordinator as WireCoordinator;
 use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -8,8 +10,38 @@ use logway_wire::{Request, WireString};
 use crate::error::{check, error_code};
 use crate::{BrokerAddress, Client, ClientError, Connection};
 
-/// `CoordinatorType` of a group, as opposed to a transaction (KIP-98).
-const GROUP_KEY: i8 = 0;
+/// What a coordinator is looked for by: `CoordinatorType` (KIP-98).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CoordinatorKey<'a> {
+    Group(&'a str),
+    TransactionalId(&'a str),
+}
+
+impl CoordinatorKey<'_> {
+    fn kind(self) -> i8 {
+        match self {
+            CoordinatorKey::Group(_) => 0,
+            CoordinatorKey::TransactionalId(_) => 1,
+        }
+    }
+
+    fn name(self) -> WireString {
+        match self {
+            CoordinatorKey::Group(name) | CoordinatorKey::TransactionalId(name) => {
+                WireString::copy_of(name)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CoordinatorKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CoordinatorKey::Group(name) => write!(f, "group '{name}'"),
+            CoordinatorKey::TransactionalId(name) => write!(f, "transactional id '{name}'"),
+        }
+    }
+}
 
 /// The version that asks for several groups at once (KIP-699).
 const FIRST_VERSION_WITH_KEYS: i16 = 4;
@@ -34,11 +66,20 @@ pub(super) enum AfterBreak {
 impl Client {
     /// Finds a group's coordinator, waiting for one within the client's patience.
     pub async fn find_coordinator(&self, group: &str) -> Result<Coordinator, ClientError> {
+        self.find(CoordinatorKey::Group(group)).await
+    }
+
+    /// The same of a transactional id.
+    pub async fn find_transaction_coordinator(&self, id: &str) -> Result<Coordinator, ClientError> {
+        self.find(CoordinatorKey::TransactionalId(id)).await
+    }
+
+    async fn find(&self, key: CoordinatorKey<'_>) -> Result<Coordinator, ClientError> {
         let mut backoff = self.backoff();
         loop {
             // Who can reach no broker at all learns it at once.
             let connection = self.any().await?;
-            let error = match ask_for_coordinator(&connection, group).await {
+            let error = match ask_for_coordinator(&connection, key).await {
                 Ok(coordinator) => return Ok(coordinator),
                 Err(error) => error,
             };
@@ -100,13 +141,13 @@ impl Client {
 
 async fn ask_for_coordinator(
     connection: &Connection,
-    group: &str,
+    key: CoordinatorKey<'_>,
 ) -> Result<Coordinator, ClientError> {
     let version = connection.version_for::<FindCoordinatorRequest>(i16::MAX)?;
-    let mut request = FindCoordinatorRequest { key_type: GROUP_KEY, ..Default::default() };
+    let mut request = FindCoordinatorRequest { key_type: key.kind(), ..Default::default() };
     match version >= FIRST_VERSION_WITH_KEYS {
-        true => request.coordinator_keys = vec![WireString::copy_of(group)],
-        false => request.key = WireString::copy_of(group),
+        true => request.coordinator_keys = vec![key.name()],
+        false => request.key = key.name(),
     }
     let response = connection.send(&request, version).await?.response().await?;
     let found = the_one(response, version).ok_or_else(|| ClientError::UnexpectedResponse {
@@ -114,7 +155,7 @@ async fn ask_for_coordinator(
         api: FindCoordinatorRequest::API_KEY.name(),
         problem: "no coordinator".to_owned(),
     })?;
-    let what = || format!("find the coordinator of group '{group}'");
+    let what = || format!("find the coordinator of {key}");
     check(what, found.error_code, found.error_message.as_ref())?;
     let id = BrokerId(found.node_id);
     // A port that cannot be means what it means in metadata: nobody is there.

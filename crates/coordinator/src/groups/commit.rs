@@ -133,10 +133,10 @@ fn is_longer(text: &str, units_max: usize) -> bool {
 
 /// The records of a commit in the making: one for each partition, however often the request names it. Of several
 /// offsets for one partition the last counts, as if all of them had been written.
-struct StagedCommit<'a> {
+pub(super) struct StagedCommit<'a> {
     groups: &'a Groups,
     outbox: &'a Outbox,
-    group_id: &'a GroupId,
+    pub(super) group_id: &'a GroupId,
     commit_timestamp: TimestampMs,
     expire_timestamp: Option<TimestampMs>,
     metadata_units_max: usize,
@@ -147,14 +147,14 @@ struct StagedCommit<'a> {
     /// How many more bytes the records may take.
     bytes_left: usize,
     /// What the offsets will make the group take.
-    held: HeldMemory,
-    records: Vec<GroupRecord>,
+    pub(super) held: HeldMemory,
+    pub(super) records: Vec<GroupRecord>,
     /// Where the record of each partition is. Never iterated, so its order is of no effect.
     places: HashMap<(CommittedTopic, PartitionId), usize>,
 }
 
 impl<'a> StagedCommit<'a> {
-    fn new(
+    pub(super) fn new(
         groups: &'a Groups,
         turn: &'a Turn,
         group_id: &'a GroupId,
@@ -184,7 +184,7 @@ impl<'a> StagedCommit<'a> {
     }
 
     /// Adds the offset of a partition, unless the limits forbid it.
-    fn add(
+    pub(super) fn add(
         &mut self,
         topic: &CommittedTopic,
         topic_id: TopicId,

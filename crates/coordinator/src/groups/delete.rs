@@ -165,6 +165,7 @@ impl Groups {
     ) {
         let present = group.offsets.iter(&self.topics).map(|(topic, number, _)| (topic, number));
         let coming = outbox.offsets_in_flight(group_id);
+        let coming = coming.chain(self.pending.partitions_of(group_id));
         let all: BTreeSet<(&CommittedTopic, PartitionId)> = present.chain(coming).collect();
         records.extend(all.into_iter().map(|(topic, number)| tombstone(group_id, topic, number)));
         group.push_tombstones(group_id, records);

@@ -33,7 +33,7 @@ impl Groups {
         let mut rest = None;
         for (group_id, group) in self.by_id.range::<GroupId, _>((from, Bound::Unbounded)) {
             // What is on its way would be taken back unseen. Next time, then.
-            if turn.outbox.has_records_of(group_id) {
+            if turn.outbox.has_records_of(group_id) || self.pending.has_group(group_id) {
                 continue;
             }
             if !self.expire_group(turn, group_id, group, &mut part) {

@@ -17,12 +17,13 @@ use crate::turn::Turn;
 use super::Groups;
 
 impl Groups {
-    /// OffsetFetch of offsets as the log has them.
+    /// OffsetFetch of offsets as the log has them; of `stable` ones, where no transaction may yet change them (KIP-447).
     pub(crate) fn fetch(
         &self,
         turn: &mut Turn,
         token: RequestToken,
         request: &OffsetFetchRequestGroup,
+        stable: bool,
     ) {
         let consumer = self.consumer(&GroupId::from(&request.group_id));
         let checked = consumer.map_or(Ok(()), |consumer| {
@@ -33,12 +34,15 @@ impl Groups {
             turn.reply(token, refused);
             return;
         }
-        let topics = match &request.topics {
+        let mut topics: Vec<_> = match &request.topics {
             Some(topics) => {
                 topics.iter().map(|topic| self.fetch_topic(&request.group_id, topic)).collect()
             }
             None => self.fetch_all(&request.group_id),
         };
+        if stable {
+            topics.iter_mut().for_each(|topic| self.hold_back_unstable(&request.group_id, topic));
+        }
         let response = OffsetFetchResponseGroup {
             group_id: request.group_id.clone(),
             topics,
@@ -68,6 +72,20 @@ impl Groups {
             topic_id: topic.topic_id,
             partitions: partitions.collect(),
             ..OffsetFetchResponseTopics::default()
+        }
+    }
+
+    /// Has the client ask again for what a transaction may yet change.
+    fn hold_back_unstable(&self, group_id: &str, topic: &mut OffsetFetchResponseTopics) {
+        let name = CommittedTopic::from(&topic.name);
+        for told in &mut topic.partitions {
+            if self.pending.is_unstable(group_id, &name, PartitionId(told.partition_index)) {
+                *told = OffsetFetchResponsePartitions {
+                    error_code: ErrorCode::UnstableOffsetCommit.code(),
+                    metadata: Some(WireString::new()),
+                    ..partition(told.partition_index, None)
+                };
+            }
         }
     }
 

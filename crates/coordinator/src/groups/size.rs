@@ -24,7 +24,9 @@ impl Groups {
     /// What the answer takes, encoded form included, if it can be much larger than its request; else 0.
     pub(crate) fn answer_bytes(&self, body: &RequestBody) -> usize {
         match body {
-            RequestBody::OffsetFetch(request) => self.fetched_bytes(request),
+            RequestBody::OffsetFetch(request) | RequestBody::StableOffsetFetch(request) => {
+                self.fetched_bytes(request)
+            }
             RequestBody::DescribeGroups { groups } => {
                 let described = groups.iter().map(|id| self.by_id.get(id.as_str()));
                 described.map(|group| GROUP_BYTES + group.map_or(0, described_bytes)).sum()

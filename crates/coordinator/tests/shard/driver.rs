@@ -121,6 +121,7 @@ impl Driver {
                     assert!(self.open.remove(&token), "{token:?} is answered twice: {reply:?}");
                     self.replies.push_back((token, reply));
                 }
+                other => panic!("there are no transactions here: {other:?}"),
             }
         }
     }

@@ -12,6 +12,9 @@ use crate::routes::SERVED_APIS;
 /// From this version on clients say what software they are (KIP-511).
 const NAMED_SOFTWARE_FROM: i16 = 3;
 
+/// Clients of earlier versions cannot take a feature whose least level is 0 (KIP-1022).
+const LEAST_LEVEL_0_FROM: i16 = 4;
+
 /// How much is kept of the name and of the version of a client's software.
 const SOFTWARE_CHARS_MAX: usize = 100;
 
@@ -20,10 +23,9 @@ const SOFTWARE_CHARS_MAX: usize = 100;
 const FEATURES: &[(&str, i16)] = &[
     // The consumer group protocol (KIP-848).
     ("group.version", 1),
+    // Clients raise their epoch with each transaction, and Produce adds partitions (KIP-890).
+    (TRANSACTION_VERSION, TRANSACTION_LEVEL),
 ];
-
-/// From this version on clients can read that a feature begins with level 0 (KIP-584, KAFKA-17011).
-const LEVEL_ZERO_FROM: i16 = 4;
 
 /// Features change with the program alone.
 const FEATURES_EPOCH: i64 = 0;
@@ -51,11 +53,15 @@ pub(crate) async fn handle(
         // What was said first counts.
         let _ = context.connection.software.set(software);
     }
-    announced(context.version)
+    let mut response = announced();
+    if context.version < LEAST_LEVEL_0_FROM {
+        response.supported_features.retain(|feature| feature.min_version > 0);
+    }
+    response
 }
 
-/// Everything that is served, by key, for an answer of a version.
-pub(crate) fn announced(version: i16) -> ApiVersionsResponse {
+/// Everything that is served, by key.
+pub(crate) fn announced() -> ApiVersionsResponse {
     let api_keys = SERVED_APIS.iter().map(|api| ApiVersion {
         api_key: api.key.id(),
         min_version: api.announced.min,
@@ -64,7 +70,7 @@ pub(crate) fn announced(version: i16) -> ApiVersionsResponse {
     });
     let supported = FEATURES.iter().map(|(name, level)| SupportedFeatureKey {
         name: (*name).into(),
-        min_version: if version >= LEVEL_ZERO_FROM { 0 } else { 1 },
+        min_version: 0,
         max_version: *level,
         ..Default::default()
     });
@@ -82,6 +88,12 @@ pub(crate) fn announced(version: i16) -> ApiVersionsResponse {
         ..Default::default()
     }
 }
+
+/// The feature that tells clients to raise their epoch with each transaction, and that Produce adds partitions (KIP-890).
+pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
+
+/// Its level.
+pub(crate) const TRANSACTION_LEVEL: i16 = 2;
 
 /// Letters, digits, `-` and `.`, with a letter or digit first and last: KIP-511 allows no other,
 /// so that the words can be used in metrics.
@@ -109,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_api_is_announced_once_and_in_order() {
-        let keys: Vec<i16> = announced(4).api_keys.iter().map(|api| api.api_key).collect();
+        let keys: Vec<i16> = announced().api_keys.iter().map(|api| api.api_key).collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
     }
 }

@@ -17,6 +17,7 @@ use crate::request::{RequestContext, Sizes, refusal};
 use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 use logway_node::groups::OFFSETS_TOPIC;
+use logway_node::transactions::TRANSACTIONS_TOPIC;
 
 /// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
 const QUOTA_EXCEEDED_FROM: i16 = 3;
@@ -54,10 +55,15 @@ pub(crate) async fn handle(
 }
 
 fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure> {
-    if asked.name.as_str() == OFFSETS_TOPIC {
+    let spread = match asked.name.as_str() {
+        OFFSETS_TOPIC => Some("groups"),
+        TRANSACTIONS_TOPIC => Some("transactional ids"),
+        _ => None,
+    };
+    if let Some(spread) = spread {
         let message = format!(
-            "groups are spread over the partitions of {OFFSETS_TOPIC} by their \
-            number, which cannot change"
+            "{spread} are spread over the partitions of {} by their number, which cannot change",
+            asked.name
         );
         return Err(Failure::new(ErrorCode::InvalidPartitions, message));
     }

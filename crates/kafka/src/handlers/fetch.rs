@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_log::FileRange;
 use logway_log::checkpoint::EpochEnd;
+use logway_log::{AbortedTransaction, FileRange};
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_node::access::Operation;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
 use logway_node::replica::Replica;
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
-    EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+    AbortedTransaction as ResponseTransaction, EpochEndOffset, FetchableTopicResponse,
+    LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use logway_wire::messages::{FetchRequest, FetchResponse};
 use logway_wire::{ApiKey, Decoder, Records, WireString};
@@ -286,13 +287,14 @@ fn answer(
 }
 
 fn records(isolation: Isolation, found: Found, files: &mut Vec<Vec<FileRange>>) -> PartitionData {
-    let Found { replica, slice } = found;
+    let Found { replica, slice, aborted } = found;
     let mut answer = PartitionData {
         high_watermark: replica.high_watermark().get().0,
-        last_stable_offset: replica.last_stable_offset().0,
+        last_stable_offset: replica.last_stable_offset().get().0,
         log_start_offset: slice.log_start_offset.0,
         // Who reads what is not committed is told of no transactions.
-        aborted_transactions: (isolation == Isolation::Committed).then(Vec::new),
+        aborted_transactions: (isolation == Isolation::Committed)
+            .then(|| aborted.iter().map(aborted_transaction).collect()),
         records: Some(Records::default()),
         ..Default::default()
     };
@@ -302,6 +304,14 @@ fn records(isolation: Isolation, found: Found, files: &mut Vec<Vec<FileRange>>) 
         files.push(slice.ranges);
     }
     answer
+}
+
+fn aborted_transaction(aborted: &AbortedTransaction) -> ResponseTransaction {
+    ResponseTransaction {
+        producer_id: aborted.producer_id.0,
+        first_offset: aborted.first.0,
+        ..Default::default()
+    }
 }
 
 /// Tells a client whose last record is of an epoch that ended earlier in our log where that was
@@ -314,7 +324,7 @@ fn diverging(replica: &Replica, end: EpochEnd) -> PartitionData {
             ..Default::default()
         },
         high_watermark: replica.high_watermark().get().0,
-        last_stable_offset: replica.last_stable_offset().0,
+        last_stable_offset: replica.last_stable_offset().get().0,
         log_start_offset: replica.log().log_start_offset().0,
         aborted_transactions: None,
         records: Some(Records::default()),

@@ -93,7 +93,7 @@ impl Bound {
     fn offset(self, partition: &Replica) -> Offset {
         match self {
             Bound::HighWatermark => partition.high_watermark().get(),
-            Bound::LastStable => partition.last_stable_offset(),
+            Bound::LastStable => partition.last_stable_offset().get(),
             Bound::LogEnd => partition.log().log_end_offset(),
         }
     }

@@ -22,8 +22,10 @@ use super::mutation_quota::submit_within_quota;
 use crate::request::RequestContext;
 use logway_log::random_uuid;
 use logway_node::access::{Operation, Resource};
+use logway_node::coordinator_topics::{new_offsets_topic, new_transactions_topic};
 use logway_node::failure::Failure;
-use logway_node::groups::{OFFSETS_TOPIC, new_offsets_topic};
+use logway_node::groups::OFFSETS_TOPIC;
+use logway_node::transactions::TRANSACTIONS_TOPIC;
 
 /// The ids that versions 10 and 11 have room for must not be used before this version.
 const BY_TOPIC_ID_FROM: i16 = 12;
@@ -153,6 +155,7 @@ async fn create_missing(
     let topics = missing.iter().map(|name| match name.as_str() {
         // It is made once, and not for one client.
         OFFSETS_TOPIC => (Ok(new_offsets_topic(context.settings())), 0),
+        TRANSACTIONS_TOPIC => (Ok(new_transactions_topic(context.settings())), 0),
         _ => (Ok(topic_of_defaults(name)), partitions),
     });
     let topics = topics.collect();

@@ -36,7 +36,6 @@ pub(crate) mod list_config_resources;
 
 pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
-pub(crate) mod init_producer_id;
 
 mod quota_entity;
 
@@ -62,8 +61,13 @@ pub(crate) mod describe_quorum;
 pub(crate) mod raft_voters;
 pub(crate) mod unregister_broker;
 pub(crate) mod update_features;
+pub(crate) mod write_txn_markers;
 
+pub(crate) mod find_coordinator;
 pub(crate) mod groups;
+pub(crate) mod transactions;
+
+mod measured;
 
 mod authorized_operations;
 mod repeats;

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use super::cluster_view::BrokerView;
 use super::current_leaders::{CurrentLeaders, is_elsewhere};
+use super::transactions::membership::Membership;
 use crate::request::{
     Reply, ReplyFuture, RequestContext, RequestError, ServedTopics, Work, decode_request,
     encode_reply, refusal,
@@ -80,7 +81,8 @@ pub(crate) fn try_start_now(
 ) -> Result<Reply, Box<(RequestContext, ProduceRequest)>> {
     // One table for both: between a look and the next a topic may get another `compression.type`.
     let topics = context.served_topics();
-    if !is_quick(&topics, &request) {
+    let may_ask = request.transactional_id.is_some();
+    if may_ask || !is_quick(&topics, &request) {
         drop(topics);
         return Err(Box::new((context, request)));
     }
@@ -190,9 +192,14 @@ async fn start(
     let permission = check_transactional_id(context, request.transactional_id.as_deref());
     let mut started = Vec::with_capacity(request.topic_data.len());
     let mut names_left = NAMED_RECORDS_MAX;
+    let mut membership = Membership::default();
+    if let (Some(id), Ok(())) = (request.transactional_id.as_deref(), permission) {
+        membership = Membership::of(context, topics, id, &request.topic_data).await;
+    }
     for data in request.topic_data {
         let topic = permission.and_then(|()| find(context, topics, &data)).cloned();
-        started.push(start_topic(context, topic, acks, data, &mut names_left).await);
+        let mut start = StartTopic { context, acks, membership: &mut membership };
+        started.push(start.start(topic, data, &mut names_left).await);
     }
     StartedProduce { acks, deadline, topics: started }
 }
@@ -250,50 +257,60 @@ fn partition_failure(
     }
 }
 
-/// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
-/// and says nothing of the others.
-async fn start_topic(
-    context: &RequestContext,
-    topic: Result<Arc<Topic>, ErrorCode>,
+/// What the appends of a request have in common.
+struct StartTopic<'a> {
+    context: &'a RequestContext,
     acks: i16,
-    mut data: TopicProduceData,
-    names_left: &mut usize,
-) -> StartedTopic {
-    let mut partitions = Vec::with_capacity(data.partition_data.len());
-    for partition in std::mem::take(&mut data.partition_data) {
-        let index = partition.index;
-        let outcome = match &topic {
-            Ok(topic) => append(context, acks, topic, partition).await,
-            Err(code) => Err(topic_failure(context, *code, &data, PartitionId(index)).into()),
-        };
-        let outcome = outcome.map_err(|mut refused: Refused| {
-            refused.failure.records.shorten_list(*names_left);
-            *names_left -= refused.failure.records.listed().len();
-            refused
-        });
-        partitions.push(StartedPartition { index, outcome });
-    }
-    let (name, topic_id) = (data.name, data.topic_id);
-    let response = TopicProduceResponse { name, topic_id, ..Default::default() };
-    StartedTopic { response, partitions }
+    membership: &'a mut Membership,
 }
 
-async fn append(
-    context: &RequestContext,
-    acks: i16,
-    topic: &Topic,
-    data: PartitionProduceData,
-) -> Result<Append, Refused> {
-    let id = PartitionId(data.index);
-    let replica =
-        topic.partition(id).map_err(|code| partition_failure(context, code, topic, id))?;
-    let acks = acks_of(acks)?;
-    let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
-    let batch = only_batch(Batches::new(bytes))?;
-    check_codec(&batch, context.version)?;
-    let appending = context.append(replica, batch, acks).await;
-    let appending = appending.map_err(|failure| Refused::by(replica, failure))?;
-    Ok(Append { appending, replica: Arc::clone(replica) })
+impl StartTopic<'_> {
+    /// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
+    /// and says nothing of the others.
+    async fn start(
+        &mut self,
+        topic: Result<Arc<Topic>, ErrorCode>,
+        mut data: TopicProduceData,
+        names_left: &mut usize,
+    ) -> StartedTopic {
+        let context = self.context;
+        let mut partitions = Vec::with_capacity(data.partition_data.len());
+        for partition in std::mem::take(&mut data.partition_data) {
+            let index = partition.index;
+            let outcome = match &topic {
+                Ok(topic) => self.append(topic, partition).await,
+                Err(code) => Err(topic_failure(context, *code, &data, PartitionId(index)).into()),
+            };
+            let outcome = outcome.map_err(|mut refused: Refused| {
+                refused.failure.records.shorten_list(*names_left);
+                *names_left -= refused.failure.records.listed().len();
+                refused
+            });
+            partitions.push(StartedPartition { index, outcome });
+        }
+        let (name, topic_id) = (data.name, data.topic_id);
+        let response = TopicProduceResponse { name, topic_id, ..Default::default() };
+        StartedTopic { response, partitions }
+    }
+
+    async fn append(
+        &mut self,
+        topic: &Topic,
+        data: PartitionProduceData,
+    ) -> Result<Append, Refused> {
+        let context = self.context;
+        let id = PartitionId(data.index);
+        let replica =
+            topic.partition(id).map_err(|code| partition_failure(context, code, topic, id))?;
+        let acks = acks_of(self.acks)?;
+        let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
+        let batch = only_batch(Batches::new(bytes))?;
+        check_codec(&batch, context.version)?;
+        let guard = self.membership.take(replica, &batch)?;
+        let appending = context.append(replica, batch, acks, guard).await;
+        let appending = appending.map_err(|failure| Refused::by(replica, failure))?;
+        Ok(Append { appending, replica: Arc::clone(replica) })
+    }
 }
 
 fn acks_of(acks: i16) -> Result<Acks, Failure> {

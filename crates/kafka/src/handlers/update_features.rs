@@ -1,12 +1,13 @@
 //! UpdateFeatures: raises or lowers the levels of the cluster's features (KIP-584, KIP-778).
 //!
-//! No feature has levels here, and none is announced: there are no older brokers to agree with. So
-//! whatever is asked for is refused as Kafka refuses a feature that it does not know.
+//! The level of the one feature that is announced never changes: there are no older brokers to agree with. So whatever
+//! is asked for, but for the level that there is, is refused as Kafka refuses a feature that it does not know.
 
 use logway_model::ErrorCode;
 use logway_wire::messages::update_features_request::FeatureUpdateKey;
 use logway_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 
+use super::api_versions::{TRANSACTION_LEVEL, TRANSACTION_VERSION};
 use crate::request::{RequestContext, refusal_text};
 use logway_node::access::{Operation, Resource};
 
@@ -24,7 +25,7 @@ pub(crate) async fn handle(
 ) -> UpdateFeaturesResponse {
     let refusal = match context.check(Operation::Alter, Resource::Cluster) {
         // One feature that cannot be updated fails them all.
-        Ok(()) => request.feature_updates.first().map(refusal),
+        Ok(()) => request.feature_updates.iter().find(|update| !is_so(update)).map(refusal),
         Err(code) => Some((code, refusal_text(code).to_owned())),
     };
     UpdateFeaturesResponse {
@@ -34,12 +35,17 @@ pub(crate) async fn handle(
     }
 }
 
+/// Whether the feature has that level already.
+fn is_so(update: &FeatureUpdateKey) -> bool {
+    update.feature.as_str() == TRANSACTION_VERSION && update.max_version_level == TRANSACTION_LEVEL
+}
+
 fn refusal(update: &FeatureUpdateKey) -> (ErrorCode, String) {
     let name: String = update.feature.chars().take(NAME_CHARS_SHOWN).collect();
     let level = update.max_version_level;
     let message = format!(
-        "no feature can be updated: feature '{name}' cannot be set to level {level}, because this \
-         broker has no features with levels"
+        "feature '{name}' cannot be set to level {level}: this broker has no feature with a level that \
+         can be changed"
     );
     (ErrorCode::InvalidUpdateVersion, message)
 }

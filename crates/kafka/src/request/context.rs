@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_log::VerificationGuard;
 use logway_log::{LogError, TimestampLookup, TimestampedOffset};
 use logway_metadata::Command;
 use logway_metadata::record::Endpoint;
@@ -15,6 +16,7 @@ use logway_node::memory::{Held, MemoryBudget};
 use logway_node::read::{Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
 use logway_node::replica::Replica;
 use logway_node::tasks::wall_clock;
+use logway_node::transactions::{TransactionClaim, TransactionPart};
 use logway_node::{Failure, Node};
 use logway_record::{Batch, DecodeLimit};
 use logway_wire::WireString;
@@ -158,14 +160,24 @@ impl RequestContext {
         &self.service.fetch_sessions
     }
 
-    /// Appends a batch to a replica, which the requester was given to write to.
+    /// Appends a batch to a replica, which the requester was given to write to. See [`Node::append_verified`].
     pub(crate) fn append<'a>(
         &'a self,
         replica: &'a Arc<Replica>,
         batch: Batch,
         acks: Acks,
+        guard: Option<VerificationGuard>,
     ) -> impl Future<Output = Result<Appending, Failure>> + Send + 'a {
-        self.node().append(replica, batch, acks, &self.connection.appender)
+        self.node().append_verified(replica, batch, acks, &self.connection.appender, guard)
+    }
+
+    /// Whether batches are part of the transaction that a client claims. See [`Node::join_transaction`].
+    pub(crate) async fn join_transaction(
+        &self,
+        claim: TransactionClaim<'_>,
+        parts: &[TransactionPart],
+    ) -> Vec<Result<Option<VerificationGuard>, ErrorCode>> {
+        self.node().join_transaction(claim, parts).await
     }
 
     /// Reads what `find` finds, which has to ask for each replica, and goes on looking while the read waits.

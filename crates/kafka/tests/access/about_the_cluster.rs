@@ -16,6 +16,7 @@ use logway_wire::messages::describe_user_scram_credentials_request::UserName;
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
 use logway_wire::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use logway_wire::messages::update_features_request::FeatureUpdateKey;
+use logway_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use logway_wire::messages::*;
 
 use super::CLUSTER;
@@ -56,6 +57,7 @@ pub(crate) async fn refused(probe: &mut Probe) {
     probe.told(describe, described, CLUSTER, "Describe Cluster").await;
 
     members(probe).await;
+    markers(probe).await;
 
     let update = |_| UpdateFeaturesRequest {
         feature_updates: vec![FeatureUpdateKey {
@@ -67,6 +69,23 @@ pub(crate) async fn refused(probe: &mut Probe) {
     };
     let updated = |_, response: UpdateFeaturesResponse| vec![response.error_code];
     probe.told(update, updated, CLUSTER, "Alter Cluster").await;
+}
+
+/// As Kafka asks: an administrator may, and then a broker.
+async fn markers(probe: &mut Probe) {
+    let topic = WritableTxnMarkerTopic {
+        name: "named".into(),
+        partition_indexes: vec![0, 9],
+        ..Default::default()
+    };
+    let marker = WritableTxnMarker { topics: vec![topic], ..Default::default() };
+    let write = |_| WriteTxnMarkersRequest { markers: vec![marker.clone()], ..Default::default() };
+    let written = |_, response: WriteTxnMarkersResponse| {
+        let topics = response.markers.iter().flat_map(|marker| &marker.topics);
+        let partitions = topics.flat_map(|topic| &topic.partitions);
+        partitions.map(|partition| partition.error_code).collect()
+    };
+    probe.told(write, written, CLUSTER, "Alter Cluster, ClusterAction Cluster").await;
 }
 
 async fn members(probe: &mut Probe) {

@@ -9,6 +9,7 @@ mod about_records;
 mod about_settings;
 mod about_the_cluster;
 mod about_topics;
+mod about_transactions;
 mod in_part;
 mod what_there_is;
 
@@ -120,6 +121,7 @@ async fn who_may_do_nothing_is_refused_everywhere_and_changes_nothing() {
     about_records::refused(&mut probe, id).await;
     what_there_is::refused(&mut probe, id).await;
     about_groups::refused(&mut probe, id).await;
+    about_transactions::refused(&mut probe).await;
     about_topics::refused(&mut probe, id).await;
     about_settings::refused(&mut probe).await;
     about_the_cluster::refused(&mut probe).await;

@@ -3,7 +3,6 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use bytes::BufMut;
 use logway_model::{LeaderEpoch, Offset};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, DecodeLimit, RecordError, Rewriting};
 
@@ -12,11 +11,12 @@ use super::filter::{Behind, Filter, Filtered};
 use super::pace::{Cancelled, Pace};
 use super::range::Group;
 use super::swap::{self, cleaned_path};
-use super::transactions::AbortedTransaction;
 use crate::LogError;
 use crate::checkpoint::replace_file;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::index::encode_aborted;
+use crate::producer_state::AbortedTransaction;
 use crate::scan::ScannedBatch;
 use crate::segment::{Segment, TXN_INDEX_EXTENSION, file_path};
 
@@ -257,9 +257,6 @@ impl<'a> Output<'a> {
 
 /// Writes the index of aborted transactions, for those of which records stay; an empty one if there
 /// was one.
-///
-/// An entry has 34 bytes: a version of 0 (2), the producer (8), the first offset (8), that of the
-/// marker (8), and the last stable offset when the marker was written (8).
 fn write_aborted(
     place: &Place<'_>,
     base_offset: Offset,
@@ -271,14 +268,8 @@ fn write_aborted(
     if aborted.is_empty() && !exists {
         return Ok(());
     }
-    let mut entries = Vec::with_capacity(aborted.len() * 34);
-    for transaction in aborted {
-        entries.put_i16(0);
-        entries.put_i64(transaction.producer_id.0);
-        entries.put_i64(transaction.first.0);
-        entries.put_i64(transaction.last.0);
-        entries.put_i64(transaction.last_stable.0);
-    }
+    let mut entries = Vec::new();
+    aborted.iter().for_each(|aborted| encode_aborted(aborted, &mut entries));
     let path = cleaned_path(place.syncs.dir(), base_offset, TXN_INDEX_EXTENSION);
     place.syncs.work(|| replace_file(fs, &path, &entries))
 }

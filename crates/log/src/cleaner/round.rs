@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use logway_model::{Offset, TimestampMs};
-use logway_record::{Batch, DecodeLimit, RecordVisitor, WalkedRecord};
+use logway_record::{DecodeLimit, RecordVisitor, TransactionOutcome, WalkedRecord};
 
 use super::batches::{Batches, PlacedBatch, Places, corrupt};
 use super::filter::{Filter, FilterCounts};
@@ -16,10 +16,10 @@ use super::pace::Pace;
 use super::range::{CleanableRange, Group, Limits, groups};
 use super::rewrite::{Interrupted, Place, Rewritten, rewrite};
 use super::swap;
-use super::transactions::{Transactions, is_abort_marker};
-use crate::fs::{File, Fs};
+use super::transactions::Transactions;
+use crate::fs::Fs;
 use crate::log::Log;
-use crate::scan::{HeaderScan, ScannedBatch, read_batch};
+use crate::scan::HeaderScan;
 use crate::segment::Segment;
 use crate::view::LogView;
 use crate::{LogConfig, LogError};
@@ -130,9 +130,9 @@ impl Round<'_> {
                     continue;
                 }
                 transactions.note(&batch.header, || {
-                    let marker = read_marker(&*file, segment, &batch)?;
-                    is_abort_marker(&marker)
-                        .map_err(|error| corrupt(segment, batch.position, &error))
+                    let marker = segment.marker(&batch)?;
+                    let is_abort = marker.is_some_and(|it| it.outcome == TransactionOutcome::Abort);
+                    Ok::<bool, LogError>(is_abort)
                 })?;
                 if transactions.is_full() {
                     // What is known is known of all that is before the segment, and not of its rest.
@@ -268,25 +268,6 @@ impl Round<'_> {
     fn discard(&self, base_offset: Offset) {
         swap::discard(&**self.fs, self.dir, base_offset);
     }
-}
-
-/// Reads the marker of a transaction, all of it.
-fn read_marker(
-    file: &dyn File,
-    segment: &Segment,
-    batch: &ScannedBatch,
-) -> Result<Batch, LogError> {
-    /// A marker has a record of 16 bytes. What says that it is one, and is long, is damaged.
-    const MARKER_BYTES_MAX: usize = 64 << 10;
-    let size_bytes = batch.header.size_bytes();
-    if size_bytes > MARKER_BYTES_MAX {
-        let path = segment.path().to_owned();
-        let reason = format!("the marker of a transaction has {size_bytes} bytes");
-        return Err(LogError::Corrupt { path, position: batch.position, reason });
-    }
-    let marker = read_batch(file, segment.path(), batch)?;
-    marker.verify_crc().map_err(|error| corrupt(segment, batch.position, &error))?;
-    Ok(marker)
 }
 
 /// Notes where keys are in a part of a log, as long as there is room.

@@ -8,19 +8,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use logway_model::{Offset, ProducerId};
-use logway_record::{Batch, BatchHeader, DecodeLimit, RecordError};
+use logway_record::BatchHeader;
 
-/// A transaction that was taken back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AbortedTransaction {
-    pub(super) producer_id: ProducerId,
-    /// Where its first records begin.
-    pub(super) first: Offset,
-    /// Its marker.
-    pub(super) last: Offset,
-    /// The last stable offset when the marker was written.
-    pub(super) last_stable: Offset,
-}
+use crate::producer_state::AbortedTransaction;
 
 /// The transactions in a part of a log, which is noted batch by batch.
 #[derive(Debug)]
@@ -101,13 +91,4 @@ impl Transactions {
         found.sort_unstable_by_key(|aborted| aborted.last);
         found
     }
-}
-
-/// Whether a control batch takes a transaction back. Its record has a key of a version and a type,
-/// two bytes each; type 0 is an abort. One that compaction has emptied says nothing.
-pub(super) fn is_abort_marker(batch: &Batch) -> Result<bool, RecordError> {
-    const MARKER_MAX: DecodeLimit = DecodeLimit::new(64 << 10);
-    let record = batch.records(MARKER_MAX)?.next().transpose()?;
-    let key = record.and_then(|record| record.key);
-    Ok(matches!(key.as_deref(), Some(&[_, _, 0, 0, ..])))
 }

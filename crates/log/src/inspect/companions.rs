@@ -12,10 +12,11 @@ use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch};
 use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::fs::Fs;
+use crate::index::read_aborted;
 use crate::producer_state::snapshot;
 use crate::segment::{
     FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION,
-    file_path, parse_file_name,
+    TXN_INDEX_EXTENSION, file_path, parse_file_name,
 };
 
 /// What the name of a file ends with whose name is being made again.
@@ -68,6 +69,10 @@ impl PartitionCheck<'_> {
                 Some((offset, SNAPSHOT_EXTENSION)) => snapshots.push(offset),
                 Some((offset, INDEX_EXTENSION | TIME_INDEX_EXTENSION)) => {
                     self.check_has_segment(&path, offset);
+                }
+                Some((offset, TXN_INDEX_EXTENSION)) => {
+                    self.check_has_segment(&path, offset);
+                    self.check_aborted(&path, offset);
                 }
                 Some(_) if name.ends_with(CLEANED_SUFFIX) || name.ends_with(SWAP_SUFFIX) => {
                     self.report_unfinished_compaction(name);
@@ -122,6 +127,18 @@ impl PartitionCheck<'_> {
         let is_behind = offset >= self.end();
         let problem = Problem::new(path, 0, "the segment of this index is gone");
         (self.report)(problem.unfinished_if(is_behind && !self.known.is_clean));
+    }
+
+    /// Decodes the index of aborted transactions of a segment. What is unfinished of the last one is made anew by the next
+    /// start, and it is behind while the broker runs.
+    fn check_aborted(&mut self, path: &Path, base: Offset) {
+        let next = self.segments.partition_point(|found| found.base_offset <= base);
+        let end = self.segments.get(next).map_or(Offset::LIMIT, |next| next.base_offset);
+        if let Err(error) = read_aborted(self.fs, path, base, end) {
+            let is_unfinished = next == self.segments.len() && !self.known.is_clean;
+            let problem = Problem::of_error(self.fs, path, error);
+            (self.report)(problem.unfinished_if(is_unfinished));
+        }
     }
 
     /// Decodes the snapshots of the producers. The newest good one vouches for the log before it.

@@ -133,6 +133,7 @@ impl LogDir {
             checked_bytes_min: self.options.checked_bytes_min,
             producer_limits: &self.producer_limits,
             journalled: &journalled,
+            high_watermark: self.high_watermarks.of(partition),
         })?;
         self.forget_journalled(partition)?;
         let Some(recovered) = recovered else { return self.forget(partition).wait() };

@@ -58,10 +58,12 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
     let cache_life = CacheLife::find(fs, root);
+    let high_watermarks = Arc::new(HighWatermarks::read(fs, root)?);
     let known = Known {
         report: &report,
         remembered: &remembered,
         journalled: &journalled,
+        high_watermarks: &high_watermarks,
         is_same_cache: cache_life.is_same(),
     };
     let outcomes = recover_all(&options, &producer_limits, &known, &found.partitions);
@@ -78,7 +80,6 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
 
-    let high_watermarks = Arc::new(HighWatermarks::read(fs, root)?);
     let mut opened =
         Opened::new(&options, Arc::clone(&queue), &high_watermarks, &remembered, report);
     opened.tails.reserve(outcomes.len());
@@ -214,6 +215,7 @@ struct Known<'a> {
     remembered: &'a Remembered,
     journalled: &'a Journalled,
     is_same_cache: bool,
+    high_watermarks: &'a HighWatermarks,
 }
 
 /// Opens all logs, a few at the same time.
@@ -240,6 +242,7 @@ fn recover_all(
                 checked_bytes_min: options.checked_bytes_min,
                 producer_limits,
                 journalled: known.journalled.of(partition),
+                high_watermark: known.high_watermarks.of(partition),
             });
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((partition.clone(), recovered));

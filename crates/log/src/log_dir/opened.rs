@@ -185,6 +185,8 @@ pub(super) fn start_log(
     if let Some(high_watermark) = high_watermark {
         log.restore_high_watermark(high_watermark);
     }
+    let open = recovered.producers.open_transactions();
+    log.transactions().begin(open, recovered.uncommitted);
     log.note_written_recovery_point(recovered.known_recovery_point.unwrap_or(Offset::ZERO));
     let tail = LogTail::new(OpenedTail {
         log: Arc::clone(&log),

@@ -14,12 +14,16 @@ use crate::LogMetrics;
 /// producers of its own. Together the tables know at most one producer for each log more than the
 /// bound.
 ///
+/// A producer with an open transaction is never forgotten: where that begins bounds what consumers may
+/// read. So no more than half of the producers may have one: who wants to begin another is refused.
+///
 /// Clones share the bound.
 #[derive(Debug, Clone)]
 pub struct ProducerLimits {
     per_log_max: usize,
     max: usize,
     known: Arc<AtomicUsize>,
+    open_transactions: Arc<AtomicUsize>,
     metrics: LogMetrics,
 }
 
@@ -27,7 +31,8 @@ impl ProducerLimits {
     /// At most `per_log_max` producers for each log, which is at least 1, and about `max` in all.
     pub fn new(per_log_max: usize, max: usize, metrics: LogMetrics) -> ProducerLimits {
         assert!(per_log_max > 0, "a table that holds nobody checks nothing");
-        ProducerLimits { per_log_max, max, known: Arc::default(), metrics }
+        let (known, open_transactions) = Default::default();
+        ProducerLimits { per_log_max, max, known, open_transactions, metrics }
     }
 
     /// How many producers the logs know together.
@@ -43,6 +48,26 @@ impl ProducerLimits {
     /// Whether the logs know as many producers as they may.
     pub(super) fn is_reached(&self) -> bool {
         self.known.load(Ordering::Relaxed) >= self.max
+    }
+
+    /// Whether a log that has so many open transactions may have another one.
+    pub(super) fn has_room_for_transaction(&self, of_log: usize) -> bool {
+        let all = self.open_transactions.load(Ordering::Relaxed);
+        of_log < self.transactions_per_log_max() && all < (self.max / 2).max(1)
+    }
+
+    /// How many open transactions a log may have.
+    pub(super) fn transactions_per_log_max(&self) -> usize {
+        (self.per_log_max / 2).max(1)
+    }
+
+    /// Takes note that a table knows so many open transactions and not `before` any more.
+    pub(super) fn note_transactions(&self, before: usize, after: usize) {
+        if after >= before {
+            self.open_transactions.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.open_transactions.fetch_sub(before - after, Ordering::Relaxed);
+        }
     }
 
     /// How many producers must go so that there is room for some time; `None` while there is.

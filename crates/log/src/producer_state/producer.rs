@@ -2,6 +2,8 @@
 
 use logway_model::{Offset, ProducerEpoch, Sequence, TimestampMs};
 
+use super::transactions::OpenTransaction;
+
 /// How many of a producer's last batches are known by their sequences: as many as a client with
 /// idempotence may have in flight.
 const BATCHES_KEPT: usize = 5;
@@ -58,6 +60,11 @@ impl ProducerState {
             transaction_start: None,
             batches: [None; BATCHES_KEPT],
         }
+    }
+
+    /// Its open transaction.
+    pub(crate) fn open_transaction(&self) -> Option<OpenTransaction> {
+        self.transaction_start.map(|first| OpenTransaction { first, epoch: self.epoch })
     }
 
     /// The newest batch of the current epoch.

@@ -3,10 +3,15 @@
 use std::collections::HashMap;
 
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicPartition};
-use logway_record::BatchHeader;
+use logway_record::{BatchHeader, TransactionMarker, TransactionOutcome};
 
 use super::limits::ProducerLimits;
+use super::origin::{AppendOrigin, TransactionVersion};
 use super::producer::{AppendedBatch, ProducerState};
+use super::transactions::{
+    AbortedTransaction, EndedTransaction, OpenTransactions, TransactionStep,
+};
+use super::verification::Verification;
 use crate::LogError;
 
 /// The idempotent producers of a partition, by producer id.
@@ -20,6 +25,8 @@ use crate::LogError;
 pub struct ProducerStateTable {
     partition: TopicPartition,
     producers: HashMap<ProducerId, KnownProducer>,
+    /// Those of `producers`.
+    open: OpenTransactions,
     limits: ProducerLimits,
     /// How many producers are counted for the limits.
     counted: usize,
@@ -61,6 +68,37 @@ pub struct ProducerBatch {
     pub transactional: bool,
 }
 
+/// What a transaction marker says (KIP-98).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marker {
+    /// Whose transaction it ends.
+    pub producer_id: ProducerId,
+    /// The producer's epoch from here on.
+    pub epoch: ProducerEpoch,
+    /// How the transaction ended.
+    pub outcome: TransactionOutcome,
+    /// That of the coordinator that wrote it.
+    pub coordinator_epoch: i32,
+    /// When it was written.
+    pub timestamp: TimestampMs,
+    /// Where it is.
+    pub offset: Offset,
+}
+
+impl Marker {
+    /// What a control batch says, with its header.
+    pub fn of(header: &BatchHeader, marker: TransactionMarker) -> Marker {
+        Marker {
+            producer_id: header.producer_id,
+            epoch: header.producer_epoch,
+            outcome: marker.outcome,
+            coordinator_epoch: marker.coordinator_epoch,
+            timestamp: header.max_timestamp,
+            offset: header.last_offset(),
+        }
+    }
+}
+
 /// What to do with a batch whose sequence is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceCheck {
@@ -79,17 +117,22 @@ pub struct PreviousState {
 }
 
 impl ProducerBatch {
-    /// What the header of a batch says; `None` for a batch without a sequence: one of a producer
-    /// that is not idempotent, or a transaction marker.
+    /// What the header of a batch says; `None` for a batch that has nothing to do with a producer's state: one of a
+    /// producer that is not idempotent, or a control batch.
+    ///
+    /// What the group coordinator appends as part of a producer's transaction has no sequence.
     pub fn of(header: &BatchHeader) -> Option<ProducerBatch> {
-        let has_sequence = header.producer_id.is_some() && header.base_sequence.0 >= 0;
-        has_sequence.then(|| ProducerBatch {
+        let has_producer = header.producer_id.is_some();
+        let transactional = header.attributes.is_transactional();
+        let has_state = header.base_sequence.0 >= 0 || transactional;
+        let is_data = has_state && !header.attributes.is_control();
+        (has_producer && is_data).then_some(ProducerBatch {
             producer_id: header.producer_id,
             epoch: header.producer_epoch,
             base_sequence: header.base_sequence,
             offset_delta: header.last_offset_delta,
             max_timestamp: header.max_timestamp,
-            transactional: header.attributes.is_transactional(),
+            transactional,
         })
     }
 
@@ -105,48 +148,161 @@ impl ProducerBatch {
 impl ProducerStateTable {
     /// A table that knows nobody.
     pub fn new(partition: TopicPartition, limits: ProducerLimits) -> ProducerStateTable {
-        ProducerStateTable { partition, producers: HashMap::new(), limits, counted: 0 }
+        let (producers, open) = Default::default();
+        ProducerStateTable { partition, producers, open, limits, counted: 0 }
     }
 
-    /// Whether a batch of a client continues what its producer has written.
+    /// Whether a batch continues what its producer has written, and may be part of a transaction, or of none.
     ///
-    /// As Apache Kafka 4.3 decides: one of the last 5 batches again is a duplicate; an older
-    /// epoch is [`LogError::FencedProducerEpoch`]; a newer epoch begins with sequence 0; within an
+    /// As Apache Kafka 4.3 decides (`ProducerAppendInfo`): one of the last 5 batches again is a duplicate; an older epoch is
+    /// [`LogError::FencedProducerEpoch`]; a newer epoch begins with sequence 0; within an
     /// epoch sequences have no gaps. An unknown producer may begin with any sequence, because its
     /// records may have been deleted.
-    pub fn check(&self, batch: &ProducerBatch) -> Result<SequenceCheck, LogError> {
-        let Some(producer) = self.get(batch.producer_id) else {
-            return Ok(SequenceCheck::Append);
-        };
-        if batch.epoch < producer.epoch {
-            return Err(LogError::FencedProducerEpoch {
-                partition: self.partition.clone(),
-                producer_id: batch.producer_id,
-                current: producer.epoch,
-                got: batch.epoch,
-            });
+    ///
+    /// | batch | what it needs |
+    /// |---|---|
+    /// | not transactional | no open transaction of its producer; else [`LogError::TransactionOpen`] |
+    /// | transactional, and none is open in its epoch | the word of the coordinator (KIP-890), which is `verification` or is not needed for this node's own; else [`LogError::UnverifiedTransaction`] |
+    /// | the same, of a client that raises its epoch with each transaction, and the producer is unknown | sequence 0 |
+    pub fn check(
+        &self,
+        batch: &ProducerBatch,
+        origin: AppendOrigin,
+        verification: Option<Verification>,
+    ) -> Result<SequenceCheck, LogError> {
+        let known = self.get(batch.producer_id);
+        if let Some(producer) = known
+            && let Some(same) = self.duplicate(producer, batch)?
+        {
+            return Ok(SequenceCheck::Duplicate(same));
         }
-        let expected = if batch.epoch > producer.epoch {
-            Sequence(0)
-        } else {
-            let is_same = |known: &&AppendedBatch| {
-                known.base_sequence() == batch.base_sequence
-                    && known.last_sequence == batch.last_sequence()
-            };
-            if let Some(&known) = producer.batches().find(is_same) {
-                return Ok(SequenceCheck::Duplicate(known));
-            }
-            producer.next_sequence()
-        };
-        if batch.base_sequence != expected {
-            return Err(LogError::OutOfOrderSequence {
-                partition: self.partition.clone(),
-                producer_id: batch.producer_id,
-                expected,
-                got: batch.base_sequence,
-            });
+        if batch.transactional {
+            self.check_part_of_transaction(batch, known, origin, verification)?;
+        }
+        if batch.base_sequence.0 >= 0 {
+            self.check_sequence(batch, known, verification)?;
+        }
+        let is_open = known.is_some_and(|producer| producer.transaction_start.is_some());
+        if is_open && !batch.transactional {
+            let partition = self.partition.clone();
+            let (producer_id, got) = (batch.producer_id, batch.epoch);
+            return Err(LogError::TransactionOpen { partition, producer_id, got });
         }
         Ok(SequenceCheck::Append)
+    }
+
+    /// The batch that this one repeats.
+    fn duplicate(
+        &self,
+        producer: &ProducerState,
+        batch: &ProducerBatch,
+    ) -> Result<Option<AppendedBatch>, LogError> {
+        self.check_epoch(producer, batch.producer_id, batch.epoch)?;
+        let is_same = |known: &&AppendedBatch| {
+            known.base_sequence() == batch.base_sequence
+                && known.last_sequence == batch.last_sequence()
+        };
+        let is_same_epoch = batch.epoch == producer.epoch;
+        Ok(producer.batches().find(is_same).filter(|_| is_same_epoch).copied())
+    }
+
+    fn check_epoch(
+        &self,
+        producer: &ProducerState,
+        producer_id: ProducerId,
+        got: ProducerEpoch,
+    ) -> Result<(), LogError> {
+        if got >= producer.epoch {
+            return Ok(());
+        }
+        let (partition, current) = (self.partition.clone(), producer.epoch);
+        Err(LogError::FencedProducerEpoch { partition, producer_id, current, got })
+    }
+
+    fn check_part_of_transaction(
+        &self,
+        batch: &ProducerBatch,
+        known: Option<&ProducerState>,
+        origin: AppendOrigin,
+        verification: Option<Verification>,
+    ) -> Result<(), LogError> {
+        let open = known.and_then(ProducerState::open_transaction);
+        if open.is_some_and(|open| open.epoch == batch.epoch) {
+            return Ok(());
+        }
+        if verification.is_none() && origin != AppendOrigin::Coordinator {
+            let (partition, producer_id) = (self.partition.clone(), batch.producer_id);
+            return Err(LogError::UnverifiedTransaction { partition, producer_id });
+        }
+        if open.is_none() && !self.limits.has_room_for_transaction(self.open.len()) {
+            let partition = self.partition.clone();
+            let max = self.limits.transactions_per_log_max();
+            return Err(LogError::TooManyTransactions { partition, max });
+        }
+        Ok(())
+    }
+
+    fn check_sequence(
+        &self,
+        batch: &ProducerBatch,
+        known: Option<&ProducerState>,
+        verification: Option<Verification>,
+    ) -> Result<(), LogError> {
+        let expected = match known {
+            Some(producer) if batch.epoch == producer.epoch => producer.next_sequence(),
+            Some(_) => Sequence(0),
+            None => match verification {
+                Some(verification) => verification.first_sequence(batch.base_sequence),
+                None => return Ok(()),
+            },
+        };
+        if batch.base_sequence == expected {
+            return Ok(());
+        }
+        Err(LogError::OutOfOrderSequence {
+            partition: self.partition.clone(),
+            producer_id: batch.producer_id,
+            expected,
+            got: batch.base_sequence,
+        })
+    }
+
+    /// Whether a marker may end the transaction of its producer, as Apache Kafka 4.3 decides
+    /// (`ProducerAppendInfo.checkProducerEpoch`, KIP-890, KAFKA-19999).
+    ///
+    /// | version of the transaction | the marker's epoch |
+    /// |---|---|
+    /// | before 2 | that of the producer, or a newer one |
+    /// | from 2 on | a newer one; that of the producer, if no transaction is open: the marker is written a second time |
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::FencedProducerEpoch`]; [`LogError::CoordinatorFenced`] if a later coordinator has written a marker.
+    pub(crate) fn check_marker(
+        &self,
+        marker: &Marker,
+        version: TransactionVersion,
+    ) -> Result<(), LogError> {
+        let Some(producer) = self.get(marker.producer_id) else { return Ok(()) };
+        self.check_epoch(producer, marker.producer_id, marker.epoch)?;
+        let is_open = producer.transaction_start.is_some();
+        if version.raises_epoch() && is_open && marker.epoch == producer.epoch {
+            return Err(LogError::FencedProducerEpoch {
+                partition: self.partition.clone(),
+                producer_id: marker.producer_id,
+                current: producer.epoch,
+                got: marker.epoch,
+            });
+        }
+        if marker.coordinator_epoch < producer.coordinator_epoch {
+            return Err(LogError::CoordinatorFenced {
+                partition: self.partition.clone(),
+                producer_id: marker.producer_id,
+                current: producer.coordinator_epoch,
+                got: marker.coordinator_epoch,
+            });
+        }
+        Ok(())
     }
 
     /// Notes a batch that is in the log from `base_offset` on, as one that was written at `now`.
@@ -183,27 +339,46 @@ impl ProducerStateTable {
             Some(known) => _ = self.producers.insert(previous.producer_id, known),
             None => _ = self.producers.remove(&previous.producer_id),
         }
+        self.note_open(previous.producer_id);
         self.count();
     }
 
-    /// Notes a marker that ends a producer's transaction.
+    /// What became of a producer's transaction with an update.
+    pub(crate) fn step_since(&self, previous: &PreviousState) -> Option<TransactionStep> {
+        let producer_id = previous.producer_id;
+        let open = self.open.get(producer_id)?;
+        let before = previous.known.and_then(|known| known.state.open_transaction());
+        (before != Some(open)).then_some(TransactionStep::Open { producer_id, open })
+    }
+
+    /// Notes a marker, which ends its producer's transaction if one is open; says which.
     ///
-    /// `timestamp` is the marker's, `coordinator_epoch` that of the coordinator that wrote it.
-    pub fn end_transaction(
+    /// It is not checked: see [`ProducerStateTable::update`].
+    pub(crate) fn end_transaction(
         &mut self,
-        producer_id: ProducerId,
-        epoch: ProducerEpoch,
-        coordinator_epoch: i32,
-        timestamp: TimestampMs,
-    ) -> PreviousState {
+        marker: &Marker,
+    ) -> (PreviousState, Option<EndedTransaction>) {
+        let Marker { producer_id, offset, .. } = *marker;
         let previous = self.previous(producer_id);
-        let mut state = previous.state_or_new(epoch);
-        state.enter(epoch);
-        state.coordinator_epoch = coordinator_epoch;
-        state.last_timestamp = timestamp;
-        state.transaction_start = None;
-        self.set(producer_id, state, timestamp);
-        previous
+        let mut state = previous.state_or_new(marker.epoch);
+        let first = state.transaction_start.take();
+        state.enter(marker.epoch);
+        state.coordinator_epoch = marker.coordinator_epoch;
+        state.last_timestamp = marker.timestamp;
+        self.set(producer_id, state, marker.timestamp);
+        let ended = first.map(|first| {
+            let last_stable = self.open.first().unwrap_or(offset.next());
+            let aborted = AbortedTransaction { producer_id, first, last: offset, last_stable };
+            let is_aborted = marker.outcome == TransactionOutcome::Abort;
+            let aborted = is_aborted.then_some(aborted);
+            EndedTransaction { producer_id, first, marker: offset, aborted }
+        });
+        (previous, ended)
+    }
+
+    /// The open transactions.
+    pub(crate) fn open_transactions(&self) -> &OpenTransactions {
+        &self.open
     }
 
     /// Forgets producers whose last timestamp is `expiration_ms` (`producer.id.expiration.ms`) or
@@ -223,9 +398,10 @@ impl ProducerStateTable {
         self.producers.values().map(KnownProducer::last_use)
     }
 
-    /// Forgets, for want of room, the producers that have not written since `newest`.
+    /// Forgets, for want of room, the producers that have not written since `newest` and have no open transaction.
     pub(crate) fn evict(&mut self, newest: LastUse) -> usize {
-        let evicted = self.forget(|known| known.last_use() <= newest);
+        let evicted = self
+            .forget(|known| known.state.transaction_start.is_none() && known.last_use() <= newest);
         self.limits.note_evicted(evicted);
         evicted
     }
@@ -241,6 +417,8 @@ impl ProducerStateTable {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.producers = HashMap::new();
+        self.limits.note_transactions(self.open.len(), 0);
+        self.open = OpenTransactions::default();
         self.count();
     }
 
@@ -273,7 +451,19 @@ impl ProducerStateTable {
             self.make_room();
         }
         self.producers.insert(producer_id, KnownProducer { state, last_write });
+        self.note_open(producer_id);
         self.count();
+    }
+
+    /// Takes note of the transaction of a producer that may have changed.
+    fn note_open(&mut self, producer_id: ProducerId) {
+        let open = self.get(producer_id).and_then(ProducerState::open_transaction);
+        if open.is_none() && self.open.get(producer_id).is_none() {
+            return;
+        }
+        let before = self.open.len();
+        self.open.set(producer_id, open);
+        self.limits.note_transactions(before, self.open.len());
     }
 
     /// Makes room for one more producer.

@@ -8,10 +8,14 @@ use logway_model::{
     Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicName,
     TopicPartition,
 };
+use logway_record::TransactionOutcome;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{ProducerBatch, ProducerLimits, ProducerStateTable, SequenceCheck, snapshot};
+use super::{
+    AppendOrigin, Marker, ProducerBatch, ProducerLimits, ProducerStateTable, SequenceCheck,
+    snapshot,
+};
 use crate::fs::{Fs, OpenMode, SimFs, read_to_end};
 use crate::{LogError, LogMetrics};
 
@@ -39,21 +43,27 @@ fn batch(producer_id: i64, epoch: i16, base_sequence: i32, records: i32) -> Prod
     }
 }
 
+impl ProducerStateTable {
+    fn check_of_client(&self, batch: &ProducerBatch) -> Result<SequenceCheck, LogError> {
+        self.check(batch, AppendOrigin::Client, None)
+    }
+}
+
 fn appended(table: &mut ProducerStateTable, batch: ProducerBatch, base_offset: i64) {
-    assert_eq!(table.check(&batch).expect("is in order"), SequenceCheck::Append);
+    assert_eq!(table.check_of_client(&batch).expect("is in order"), SequenceCheck::Append);
     let _ = table.update(&batch, Offset(base_offset), NOW);
 }
 
 /// The offsets that a duplicate is answered with.
 fn duplicate_of(table: &ProducerStateTable, batch: &ProducerBatch) -> Option<(i64, i64)> {
-    match table.check(batch).expect("is in order") {
+    match table.check_of_client(batch).expect("is in order") {
         SequenceCheck::Append => None,
         SequenceCheck::Duplicate(known) => Some((known.base_offset().0, known.last_offset.0)),
     }
 }
 
 fn expected_sequence(table: &ProducerStateTable, batch: &ProducerBatch) -> i32 {
-    match table.check(batch) {
+    match table.check_of_client(batch) {
         Err(LogError::OutOfOrderSequence { expected, got, .. }) => {
             assert_eq!(got, batch.base_sequence);
             expected.0
@@ -72,7 +82,7 @@ fn sequences_have_no_gaps() {
     appended(&mut table, batch(8, 0, 0, 1), 115);
     appended(&mut table, batch(7, 0, 15, 1), 116);
 
-    let error = table.check(&batch(7, 0, 17, 1)).expect_err("there is a gap");
+    let error = table.check_of_client(&batch(7, 0, 17, 1)).expect_err("there is a gap");
     let expected = "orders-0: out of order sequence of producer 7: expected 16, got 17";
     assert_eq!(error.to_string(), expected);
 }
@@ -99,7 +109,7 @@ fn a_new_epoch_begins_with_zero_and_fences_the_old() {
     assert_eq!(expected_sequence(&table, &batch(7, 4, 10, 1)), 0);
     appended(&mut table, batch(7, 4, 0, 10), 110);
     assert_eq!(duplicate_of(&table, &batch(7, 4, 0, 10)), Some((110, 119)));
-    match table.check(&batch(7, 3, 10, 1)) {
+    match table.check_of_client(&batch(7, 3, 10, 1)) {
         Err(LogError::FencedProducerEpoch { current, got, .. }) => {
             assert_eq!((current, got), (ProducerEpoch(4), ProducerEpoch(3)));
         }
@@ -155,7 +165,7 @@ fn idle_producers_expire_unless_a_transaction_is_open() {
     };
     appended(&mut table, timed(1, now.0 - 1000, false), 0);
     appended(&mut table, timed(2, now.0 - 999, false), 1);
-    appended(&mut table, timed(3, now.0 - 5000, true), 2);
+    let _ = table.update(&timed(3, now.0 - 5000, true), Offset(2), NOW);
     appended(&mut table, timed(4, i64::MIN, false), 3);
     assert_eq!(table.expire(now, 1000), 2);
     assert!(table.get(ProducerId(1)).is_none() && table.get(ProducerId(4)).is_none());
@@ -169,7 +179,14 @@ fn idle_producers_expire_unless_a_transaction_is_open() {
         NOW,
     );
     assert_eq!(start(&table), Some(Offset(2)), "a transaction begins once");
-    let _ = table.end_transaction(ProducerId(3), ProducerEpoch(0), 17, now);
+    let _ = table.end_transaction(&Marker {
+        producer_id: ProducerId(3),
+        epoch: ProducerEpoch(0),
+        outcome: TransactionOutcome::Commit,
+        coordinator_epoch: 17,
+        timestamp: now,
+        offset: Offset(10),
+    });
     assert_eq!(start(&table), None);
     assert_eq!(table.get(ProducerId(3)).expect("is known").coordinator_epoch, 17);
     assert_eq!(table.expire(TimestampMs(now.0 + 1000), 1000), 2);
@@ -228,9 +245,9 @@ fn batches_without_a_sequence_do_not_disturb() {
     let mut table = table(10);
     let odd = [batch(7, 0, -1, 5), batch(7, -1, i32::MIN, 5), batch(7, 0, i32::MAX, i32::MIN + 1)];
     for odd in odd {
-        let _ = table.check(&odd);
+        let _ = table.check_of_client(&odd);
         let _ = table.update(&odd, Offset(i64::MAX), NOW);
-        let _ = table.check(&odd);
+        let _ = table.check_of_client(&odd);
         assert!(table.get(ProducerId(7)).expect("is known").next_sequence().0 >= 0);
     }
 }
@@ -288,7 +305,7 @@ proptest! {
             // Around the sequences that are in use, so that all cases come up.
             let sequence = (i64::from(start) + ahead) % (1 << 31);
             let batch = batch(id, epoch, sequence as i32, records);
-            let found = match table.check(&batch) {
+            let found = match table.check_of_client(&batch) {
                 Ok(SequenceCheck::Append) => Ok(None),
                 Ok(SequenceCheck::Duplicate(known)) => Ok(Some(known.base_offset().0)),
                 Err(_) => Err(()),
@@ -383,9 +400,9 @@ proptest! {
             let ids: Vec<ProducerId> = table.iter().map(|(id, _)| id).collect();
             for id in ids {
                 let next = batch(id.0, i16::MAX, 0, 1);
-                let _ = table.check(&next);
+                let _ = table.check_of_client(&next);
                 let current = table.get(id).expect("is known").epoch;
-                let _ = table.check(&ProducerBatch { epoch: current, ..next });
+                let _ = table.check_of_client(&ProducerBatch { epoch: current, ..next });
                 let _ = table.update(&next, Offset(0), NOW);
             }
             table.expire(TimestampMs(0), 1);
@@ -409,7 +426,7 @@ proptest! {
                 None => (newer, 0),
             };
             let batch = ProducerBatch { transactional, ..batch(id, epoch, sequence, records) };
-            appended(&mut table, batch, offset);
+            let _ = table.update(&batch, Offset(offset), NOW);
             offset += i64::from(records);
         }
         let fs = SimFs::new(0);

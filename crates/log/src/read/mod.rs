@@ -4,6 +4,7 @@
 //! headers find the first batch; where the read ends is known without a scan when it is the log
 //! end or the flushed offset, which is the usual case.
 
+pub use committed::CommittedSlice;
 pub use lookup::{TimestampLookup, TimestampedOffset};
 pub use slice::{FileRange, ReadRequest, ReadSlice};
 
@@ -17,6 +18,7 @@ use crate::segment::Segment;
 use crate::view::LogView;
 pub(crate) use locate::Boundary;
 
+mod committed;
 mod locate;
 mod lookup;
 mod slice;

@@ -6,8 +6,9 @@ use logway_model::Offset;
 
 use super::listing::Listing;
 use super::scan_log::Part;
-use super::{Finding, Recovery};
+use super::{Finding, ProducersOnDisk, Recovery, RecoveryOptions};
 use crate::LogError;
+use crate::producer_state::ProducerStateTable;
 use crate::segment::{LOG_EXTENSION, Segment, file_path};
 
 impl Recovery<'_> {
@@ -24,7 +25,7 @@ impl Recovery<'_> {
         for index in 0..until {
             let segment = Arc::clone(&self.segments[index]);
             if !self.is_as_listed(&segment) {
-                self.mend(&segment, self.segments[index + 1].base_offset())?;
+                self.mend(&segment, self.segments[index + 1].base_offset(), listing)?;
             }
         }
         Ok(())
@@ -48,7 +49,7 @@ impl Recovery<'_> {
             match segment.replace_indexes(interval_bytes) {
                 Ok(()) => {}
                 Err(LogError::Corrupt { .. }) => {
-                    self.mend(&segment, self.segments[index + 1].base_offset())?;
+                    self.mend(&segment, self.segments[index + 1].base_offset(), listing)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -114,7 +115,7 @@ impl Recovery<'_> {
     }
 
     /// Finds out what is good of a full segment that ended before `next`, and reports the rest.
-    fn mend(&mut self, segment: &Segment, next: Offset) -> Result<(), LogError> {
+    fn mend(&mut self, segment: &Segment, next: Offset, listing: &Listing) -> Result<(), LogError> {
         let mut end = segment.base_offset();
         let findings = self.findings.len();
         if segment.size_bytes() == 0 {
@@ -124,6 +125,28 @@ impl Recovery<'_> {
         if end < next && self.findings.len() == findings {
             self.report_missing(segment, end, next);
         }
+        self.rebuild_aborted(segment, next, listing)?;
         segment.sync_indexes()
+    }
+
+    /// Makes the index of aborted transactions anew, from the producers as they were where the segment begins.
+    fn rebuild_aborted(
+        &self,
+        segment: &Segment,
+        next: Offset,
+        listing: &Listing,
+    ) -> Result<(), LogError> {
+        let RecoveryOptions { fs, dir, partition, producer_limits, .. } = *self.options;
+        let mut producers = ProducerStateTable::new(partition.clone(), producer_limits.clone());
+        let (snapshots, segments) = (&listing.snapshots[..], &self.segments[..]);
+        let on_disk = ProducersOnDisk { fs: &**fs, dir, snapshots, segments };
+        let base = segment.base_offset();
+        on_disk.load(base, &mut producers, |error| {
+            tracing::warn!(%error, "a snapshot of the producers is not believed");
+        })?;
+        segment.aborted.reset()?;
+        let mut aborted = Vec::new();
+        on_disk.replay(base..next, &mut producers, |ended| aborted.extend(ended.aborted))?;
+        aborted.iter().try_for_each(|aborted| segment.aborted.append(aborted))
     }
 }

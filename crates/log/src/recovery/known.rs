@@ -3,7 +3,7 @@
 use logway_model::Offset;
 
 use super::listing::Listing;
-use super::{Finding, Recovery, for_each_header};
+use super::{Finding, Recovery, for_each_batch};
 use crate::LogError;
 use crate::producer_state::snapshot;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
@@ -50,7 +50,10 @@ impl Recovery<'_> {
         let (base_offset, len_bytes) = (last_with_records.base_offset, last_with_records.len_bytes);
         let segment = Segment::existing(fs, dir, base_offset, len_bytes);
         let mut end = base_offset;
-        for_each_header(&segment, Offset::LIMIT, |header| end = header.next_offset())?;
+        for_each_batch(&segment, Offset::LIMIT, |batch| {
+            end = batch.header.next_offset();
+            Ok(())
+        })?;
         if self.log_start <= end {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::fs::Fs;
 use crate::segment::{
     DELETED_SUFFIX, FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION,
-    TIME_INDEX_EXTENSION, parse_file_name,
+    TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION, parse_file_name,
 };
 
 /// The files of a partition, sorted out. One listing of the directory tells it all but the lengths of
@@ -47,6 +47,7 @@ pub(super) struct FoundSegment {
     pub(super) len_bytes: u64,
     pub(super) has_index: bool,
     pub(super) has_time_index: bool,
+    pub(super) has_transaction_index: bool,
 }
 
 impl Listing {
@@ -59,7 +60,7 @@ impl Listing {
     /// Lists a partition's directory.
     pub(super) fn read(fs: &dyn Fs, dir: &Path) -> Result<Listing, LogError> {
         let mut listing = Listing::default();
-        let (mut indexes, mut time_indexes) = (Vec::new(), Vec::new());
+        let (mut indexes, mut time_indexes, mut transaction_indexes) = (vec![], vec![], vec![]);
         for entry in fs.read_dir(dir).map_err(LogError::io("list", dir))? {
             let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
             let is_leftover = [DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED_SUFFIX];
@@ -86,10 +87,12 @@ impl Listing {
                         len_bytes,
                         has_index: false,
                         has_time_index: false,
+                        has_transaction_index: false,
                     }));
                 }
                 Some((offset, INDEX_EXTENSION)) => indexes.push(offset),
                 Some((offset, TIME_INDEX_EXTENSION)) => time_indexes.push(offset),
+                Some((offset, TXN_INDEX_EXTENSION)) => transaction_indexes.push(offset),
                 Some((offset, SNAPSHOT_EXTENSION)) => listing.snapshots.push(offset),
                 Some(_) => {}
                 None if name == leader_epoch::LEADER_EPOCH_FILE => listing.has_epochs = true,
@@ -105,11 +108,14 @@ impl Listing {
         }
         // Names of 20 digits sort as their numbers do, and listings are sorted by name.
         for segment in &mut listing.segments {
-            segment.has_index = indexes.binary_search(&segment.base_offset).is_ok();
-            segment.has_time_index = time_indexes.binary_search(&segment.base_offset).is_ok();
+            let is_in = |found: &[Offset]| found.binary_search(&segment.base_offset).is_ok();
+            segment.has_index = is_in(&indexes);
+            segment.has_time_index = is_in(&time_indexes);
+            segment.has_transaction_index = is_in(&transaction_indexes);
         }
         let is_orphan = |offset: &Offset| listing.segment(*offset).is_none();
-        listing.orphans = indexes.into_iter().chain(time_indexes).filter(is_orphan).collect();
+        let found = indexes.into_iter().chain(time_indexes).chain(transaction_indexes);
+        listing.orphans = found.filter(is_orphan).collect();
         listing.orphans.sort_unstable();
         listing.orphans.dedup();
         Ok(listing)

@@ -31,9 +31,12 @@ use crate::checkpoint::{
 use crate::fs::Fs;
 use crate::journal::{Piece, redo};
 use crate::producer_state::snapshot::Snapshot;
-use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable};
-use crate::scan::HeaderScan;
+use crate::producer_state::{
+    EndedTransaction, Marker, ProducerBatch, ProducerLimits, ProducerStateTable,
+};
+use crate::scan::{HeaderScan, ScannedBatch};
 use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, Segment};
+use crate::transactions::EndedLately;
 use crate::view::{LogPoint, LogView};
 use early_sync::EarlySyncs;
 use listing::Listing;
@@ -51,6 +54,7 @@ mod report;
 mod scan_log;
 mod strays;
 mod swaps;
+mod uncommitted;
 
 /// What is known of a log before it is opened.
 pub(crate) struct RecoveryOptions<'a> {
@@ -72,6 +76,8 @@ pub(crate) struct RecoveryOptions<'a> {
     pub(crate) producer_limits: &'a ProducerLimits,
     /// What the journal holds of the log.
     pub(crate) journalled: &'a [Piece],
+    /// The one that was last written down, if the log had one.
+    pub(crate) high_watermark: Option<Offset>,
 }
 
 /// What the files of the log directory say of a log.
@@ -108,6 +114,8 @@ pub(crate) struct RecoveredLog {
     /// another than the one of this name that the files of the log directory speak of.
     pub(crate) known_recovery_point: Option<Offset>,
     pub(crate) producers: ProducerStateTable,
+    /// Transactions that have their markers, at or behind the high watermark.
+    pub(crate) uncommitted: EndedLately,
     /// Full segments whose indexes, or the snapshot behind them, found no space on the disk or are
     /// left to others; the oldest first.
     pub(crate) unsealed: Vec<Arc<Segment>>,
@@ -214,10 +222,11 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         Some(end) => end,
         None => recovery.scan(&listing)?,
     };
+    let uncommitted = recovery.find_uncommitted(&listing, end)?;
     recovery.remove_stray_snapshots(&listing, end)?;
     recovery.remove_stray_indexes(&listing, end);
     recovery.close_files()?;
-    Ok(Some(RecoveredLog { replica_move, ..recovery.into_log(topic_id, end) }))
+    Ok(Some(RecoveredLog { replica_move, uncommitted, ..recovery.into_log(topic_id, end) }))
 }
 
 /// A log that is being opened.
@@ -300,6 +309,9 @@ impl Recovery<'_> {
         let ends = listing.segments.iter().skip(1).map(|next| Some(next.base_offset));
         for (found, end) in listing.segments.iter().zip(ends.chain([None])) {
             let segment = Segment::existing(fs, dir, found.base_offset, found.len_bytes);
+            if !found.has_transaction_index {
+                segment.aborted.note_absent();
+            }
             if end.is_some_and(|end| end <= log_start) {
                 for path in segment.mark_deleted()? {
                     fs.remove_file(&path).map_err(LogError::io("remove", &path))?;
@@ -326,7 +338,10 @@ impl Recovery<'_> {
             Err(error @ LogError::Malformed { .. }) => {
                 self.findings.push(Finding::Rebuilt { error });
                 for segment in self.segments.clone() {
-                    for_each_header(&segment, Offset::LIMIT, |header| self.note_epoch(header))?;
+                    for_each_batch(&segment, Offset::LIMIT, |batch| {
+                        self.note_epoch(&batch.header);
+                        Ok(())
+                    })?;
                 }
             }
             Err(error) => return Err(error),
@@ -442,6 +457,7 @@ impl Recovery<'_> {
             view,
             known_recovery_point: self.recovery_point,
             producers: self.producers,
+            uncommitted: EndedLately::default(),
             unsealed: self.unsealed,
             unsynced: self.unsynced,
             snapshot: self.snapshot,
@@ -490,19 +506,23 @@ fn read_topic_id(options: &RecoveryOptions<'_>, listing: &Listing) -> Result<Top
 }
 
 /// Calls `each` for the batches of a segment before `end`, or up to the first bad one.
-fn for_each_header(
+fn for_each_batch(
     segment: &Segment,
     end: Offset,
-    mut each: impl FnMut(&BatchHeader),
+    mut each: impl FnMut(&ScannedBatch) -> Result<(), LogError>,
 ) -> Result<(), LogError> {
     if segment.base_offset() >= end || segment.size_bytes() == 0 {
         return Ok(());
     }
-    let mut headers = HeaderScan::new(segment.file()?, segment.path(), 0, segment.size_bytes());
+    let mut batches = HeaderScan::new(segment.file()?, segment.path(), 0, segment.size_bytes());
     loop {
-        match headers.next() {
-            Ok(Some(batch)) if batch.header.base_offset < end => each(&batch.header),
+        let noted = match batches.next() {
+            Ok(Some(batch)) if batch.header.base_offset < end => each(&batch),
             Ok(_) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match noted {
+            Ok(()) => {}
             Err(error @ LogError::Corrupt { .. }) => {
                 let segment = segment.path().display();
                 tracing::warn!(%segment, %error, "the rest of the segment cannot be read");
@@ -518,9 +538,24 @@ fn unless_disk_full(result: Result<(), LogError>) -> Result<(), LogError> {
     result.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
 }
 
-fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {
+/// Notes a batch of a segment with its producer; says which transaction it ends.
+fn note_producer(
+    producers: &mut ProducerStateTable,
+    segment: &Segment,
+    batch: &ScannedBatch,
+) -> Result<Option<EndedTransaction>, LogError> {
+    let header = &batch.header;
+    // Nothing is taken back here.
     if let Some(batch) = ProducerBatch::of(header) {
-        // Nothing is taken back here.
         let _ = producers.update(&batch, header.base_offset, batch.max_timestamp);
     }
+    let marker = match segment.marker(batch) {
+        Err(error @ LogError::Corrupt { .. }) => {
+            tracing::error!(%error, "a transaction stays open, because its marker cannot be read");
+            None
+        }
+        marker => marker?,
+    };
+    let Some(marker) = marker else { return Ok(None) };
+    Ok(producers.end_transaction(&Marker::of(header, marker)).1)
 }

@@ -1,14 +1,15 @@
 //! The idempotent producers of a log, as its files know them.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use logway_model::Offset;
 
-use super::{for_each_header, note_producer};
+use super::{for_each_batch, note_producer};
 use crate::LogError;
 use crate::fs::Fs;
-use crate::producer_state::{ProducerStateTable, snapshot};
+use crate::producer_state::{EndedTransaction, ProducerStateTable, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 
 /// Where the producers of a log can be read.
@@ -53,12 +54,25 @@ impl ProducersOnDisk<'_> {
         if known == end {
             return Ok(());
         }
-        let unknown_from = self.segments.partition_point(|segment| segment.base_offset() <= known);
-        for segment in &self.segments[unknown_from.saturating_sub(1)..] {
-            for_each_header(segment, end, |header| {
-                if header.base_offset >= known {
-                    note_producer(producers, header);
+        self.replay(known..end, producers, |_| {})
+    }
+
+    /// Notes the batches of a part of the log, before which `producers` is known; `on_end` is told of transactions that end
+    /// there.
+    pub(crate) fn replay(
+        &self,
+        part: Range<Offset>,
+        producers: &mut ProducerStateTable,
+        mut on_end: impl FnMut(EndedTransaction),
+    ) -> Result<(), LogError> {
+        let Range { start, end } = part;
+        let first = self.segments.partition_point(|segment| segment.base_offset() <= start);
+        for segment in &self.segments[first.saturating_sub(1)..] {
+            for_each_batch(segment, end, |batch| {
+                if batch.header.base_offset >= start {
+                    note_producer(producers, segment, batch)?.into_iter().for_each(&mut on_end);
                 }
+                Ok(())
             })?;
         }
         Ok(())

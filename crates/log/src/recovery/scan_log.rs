@@ -186,8 +186,14 @@ impl Recovery<'_> {
     /// Empties what a crash brought back of the indexes of a segment that has no batches.
     fn empty_stale_indexes(&self, segment: &Segment, listing: &Listing) -> Result<(), LogError> {
         let found = listing.segment(segment.base_offset());
+        if segment.size_bytes() > 0 {
+            return Ok(());
+        }
+        if found.is_some_and(|found| found.has_transaction_index) {
+            segment.aborted.reset()?;
+        }
         let has_index = found.is_some_and(|found| found.has_index || found.has_time_index);
-        if has_index && segment.size_bytes() == 0 { segment.reset_indexes() } else { Ok(()) }
+        if has_index { segment.reset_indexes() } else { Ok(()) }
     }
 
     /// Does what the roll to the segment at `index` does for the one before it, which is scanned.
@@ -255,6 +261,9 @@ impl Recovery<'_> {
             return Ok(SegmentEnd::Whole);
         }
         segment.reset_indexes()?;
+        if part != Part::Earlier {
+            segment.aborted.reset()?;
+        }
         let file = segment.file()?;
         let file_bytes = segment.size_bytes();
         self.scanned_bytes += file_bytes;
@@ -363,7 +372,10 @@ impl Recovery<'_> {
         }
         unless_disk_full(segment.note_batch(batch, self.options.index_interval_bytes))?;
         if part != Part::Earlier {
-            super::note_producer(&mut self.producers, &batch.header);
+            let ended = super::note_producer(&mut self.producers, segment, batch)?;
+            if let Some(aborted) = ended.and_then(|ended| ended.aborted) {
+                unless_disk_full(segment.aborted.append(&aborted))?;
+            }
             self.note_epoch(&batch.header);
         }
         Ok(())

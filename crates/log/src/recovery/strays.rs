@@ -9,7 +9,8 @@ use super::listing::Listing;
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::segment::{
-    INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, file_path,
+    INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION,
+    file_path,
 };
 
 impl Recovery<'_> {
@@ -27,7 +28,7 @@ impl Recovery<'_> {
         let live = self.log_start..end;
         let strays = listing.orphans.iter().filter(|orphan| !live.contains(orphan));
         let paths = strays.flat_map(|&orphan| {
-            [INDEX_EXTENSION, TIME_INDEX_EXTENSION]
+            [INDEX_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION]
                 .map(|extension| file_path(dir, orphan, extension))
         });
         for path in paths {

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
-use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType};
+use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType, TransactionMarker};
 
 use super::command::{Append, Offsets};
 use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
 use super::write_vector::WriteVector;
 use crate::completion::Completer;
-use crate::producer_state::{PreviousState, ProducerBatch, Refusal, SequenceCheck};
+use crate::producer_state::{
+    Marker, PreviousState, ProducerBatch, Refusal, SequenceCheck, TransactionStep,
+};
 use crate::scan::ScannedBatch;
 use crate::view::LogPoint;
-use crate::{AppendBatches, AppendOutcome, LogError};
+use crate::{AppendBatches, AppendOrigin, AppendOutcome, LogError, TransactionVersion};
 
 /// Appends of one log that are about to be written. The writer has one, which it uses for each
 /// log in turn.
@@ -28,6 +30,8 @@ pub(super) struct Staging {
     batches: Vec<ScannedBatch>,
     answers: Vec<Answer>,
     pub(super) undo: Vec<PreviousState>,
+    /// What becomes of transactions with the write.
+    steps: Vec<TransactionStep>,
     /// The new headers of the append that is being staged; `None` for a duplicate.
     headers: Vec<Option<PatchedHeader>>,
 }
@@ -138,10 +142,11 @@ impl LogTail {
         if let Some(error) = self.poisoned() {
             return Err(error);
         }
-        let undo_mark = round.staging.undo.len();
+        let marks = (round.staging.undo.len(), round.staging.steps.len());
         let placed = self.place_all(append, offsets, round);
         if placed.is_err() {
-            self.restore_producers(undo_mark, round);
+            self.restore_producers(marks.0, round);
+            round.staging.steps.truncate(marks.1);
             return placed;
         }
         let end_position = self.view.end.position;
@@ -163,17 +168,15 @@ impl LogTail {
             let (header, outcome) = match offsets {
                 Offsets::Assigned => {
                     let header = patch(batch, next_offset, append.leader_epoch, round);
-                    let undo = &mut round.staging.undo;
-                    (header, self.place(header.header(), round.now, undo)?)
+                    (header, self.place(batch, header.header(), append.origin, round)?)
                 }
                 Offsets::Kept => {
                     let header = PatchedHeader::of(batch);
-                    let undo = &mut round.staging.undo;
-                    (header, self.place_copy(header.header(), next_offset, undo)?)
+                    (header, self.place_copy(batch, next_offset, &mut round.staging)?)
                 }
                 Offsets::Followed(_) => {
                     let header = PatchedHeader::of(batch);
-                    (header, self.place_followed(header.header(), append.leader_epoch, round)?)
+                    (header, self.place_followed(batch, append.leader_epoch, round)?)
                 }
             };
             if outcome.is_duplicate {
@@ -198,19 +201,26 @@ impl LogTail {
         Err(LogError::OffsetsExhausted { partition, end: self.view.end.offset })
     }
 
-    /// Checks a batch's sequence and notes it with its producer; says where the batch is, or was
-    /// the first time.
+    /// Checks a batch by its producer's state and notes it with that; says where the batch is, or was
+    /// the first time. `header` is what it gets.
     fn place(
         &mut self,
+        batch: &Batch,
         header: &BatchHeader,
-        now: TimestampMs,
-        undo: &mut Vec<PreviousState>,
+        origin: AppendOrigin,
+        round: &mut Round,
     ) -> Result<AppendOutcome, LogError> {
         let outcome = self.outcome(header);
-        let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
-        match self.check_sequence(&batch)? {
+        let staging = &mut round.staging;
+        let Some(of_producer) = ProducerBatch::of(header) else {
+            if header.attributes.is_control() {
+                self.place_marker(batch, header, origin, staging)?;
+            }
+            return Ok(outcome);
+        };
+        match self.check_producer(&of_producer, origin)? {
             SequenceCheck::Append => {
-                undo.push(self.producers.update(&batch, header.base_offset, now));
+                self.note_producer(&of_producer, header.base_offset, round.now, staging);
                 Ok(outcome)
             }
             SequenceCheck::Duplicate(known) => Ok(AppendOutcome {
@@ -226,10 +236,68 @@ impl LogTail {
         }
     }
 
-    fn check_sequence(&self, batch: &ProducerBatch) -> Result<SequenceCheck, LogError> {
-        let checked = self.producers.check(batch);
+    fn note_producer(
+        &mut self,
+        batch: &ProducerBatch,
+        base_offset: Offset,
+        now: TimestampMs,
+        staging: &mut Staging,
+    ) {
+        let previous = self.producers.update(batch, base_offset, now);
+        if batch.transactional {
+            staging.steps.extend(self.producers.step_since(&previous));
+        }
+        staging.undo.push(previous);
+    }
+
+    /// Checks a marker by its producer's state, and ends the transaction.
+    fn place_marker(
+        &mut self,
+        batch: &Batch,
+        header: &BatchHeader,
+        origin: AppendOrigin,
+        staging: &mut Staging,
+    ) -> Result<(), LogError> {
+        let Some(marker) = self.marker(batch)? else { return Ok(()) };
+        let marker = Marker::of(header, marker);
+        let version = match origin {
+            AppendOrigin::Markers(version) => version,
+            _ => TransactionVersion(0),
+        };
+        self.producers.check_marker(&marker, version)?;
+        // Also if none is open yet: what the coordinator has said before is over.
+        self.log.transactions().void_verification(marker.producer_id);
+        self.end_transaction(&marker, staging);
+        Ok(())
+    }
+
+    fn end_transaction(&mut self, marker: &Marker, staging: &mut Staging) {
+        let (previous, ended) = self.producers.end_transaction(marker);
+        staging.undo.push(previous);
+        staging.steps.extend(ended.map(TransactionStep::End));
+    }
+
+    fn marker(&self, batch: &Batch) -> Result<Option<TransactionMarker>, LogError> {
+        TransactionMarker::of(batch).map_err(|reason| {
+            let partition = self.log.topic_partition().clone();
+            LogError::BadBatch { partition, reason }
+        })
+    }
+
+    fn check_producer(
+        &self,
+        batch: &ProducerBatch,
+        origin: AppendOrigin,
+    ) -> Result<SequenceCheck, LogError> {
+        let verification = match origin {
+            AppendOrigin::Verified(guard) => {
+                self.log.transactions().verified(batch.producer_id, guard)
+            }
+            _ => None,
+        };
+        let checked = self.producers.check(batch, origin, verification);
         let refused = self.log.refused();
-        if refused.is_empty() {
+        if refused.is_empty() || batch.base_sequence.0 < 0 {
             return checked;
         }
         let may_be_behind = match &checked {
@@ -257,19 +325,24 @@ impl LogTail {
     /// Notes a copied batch with its producer; says where it is, which is where it was: at `end`.
     pub(super) fn place_copy(
         &mut self,
-        header: &BatchHeader,
+        batch: &Batch,
         end: Offset,
-        undo: &mut Vec<PreviousState>,
+        staging: &mut Staging,
     ) -> Result<AppendOutcome, LogError> {
+        let header = batch.header();
         let got = header.base_offset;
         // Recovery takes a gap for the place where a crash has cut the log off.
         if got != end {
             let partition = self.log.topic_partition().clone();
             return Err(LogError::OffsetNotNext { partition, end, got });
         }
-        if let Some(batch) = ProducerBatch::of(header) {
+        if let Some(of_producer) = ProducerBatch::of(header) {
             // As old as the batch is, and not as its copy.
-            undo.push(self.producers.update(&batch, got, batch.max_timestamp));
+            self.note_producer(&of_producer, got, of_producer.max_timestamp, staging);
+        } else if header.attributes.is_control()
+            && let Some(marker) = self.marker(batch)?
+        {
+            self.end_transaction(&Marker::of(header, marker), staging);
         }
         Ok(self.outcome(header))
     }
@@ -315,6 +388,7 @@ impl LogTail {
                 tracing::warn!(%partition, %error, "an index misses an entry");
             }
         }
+        self.note_transactions(&staging.steps);
         if self.view.end.position == 0 {
             self.active_since = round.now;
         }
@@ -326,6 +400,21 @@ impl LogTail {
         self.was_appended = true;
         self.unflushed_since.get_or_insert(round.started);
         Ok(())
+    }
+
+    /// Takes note of what became of transactions with the batches that were just written to the active segment. Readers
+    /// learn of it before they see these.
+    fn note_transactions(&self, steps: &[TransactionStep]) {
+        for step in steps {
+            if let TransactionStep::End(ended) = step
+                && let Some(aborted) = &ended.aborted
+                && let Err(error) = self.view.active().aborted.append(aborted)
+            {
+                let partition = self.log.name();
+                tracing::warn!(%partition, %error, "the index of aborted transactions is not saved yet");
+            }
+        }
+        self.log.transactions().note(steps);
     }
 
     pub(super) fn note_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
@@ -410,6 +499,8 @@ impl Staging {
         self.answers.shrink_to(STAGED_KEPT);
         self.undo.clear();
         self.undo.shrink_to(STAGED_KEPT);
+        self.steps.clear();
+        self.steps.shrink_to(STAGED_KEPT);
     }
 }
 

@@ -17,7 +17,7 @@
 //! records as the leader's, and not always the same bytes.
 
 use logway_model::{LeaderEpoch, Offset};
-use logway_record::BatchHeader;
+use logway_record::Batch;
 
 use super::Writer;
 use super::append::Placed;
@@ -73,10 +73,11 @@ impl LogTail {
     /// with its producer; says where it is, which is where it was.
     pub(super) fn place_followed(
         &mut self,
-        header: &BatchHeader,
+        batch: &Batch,
         followed: LeaderEpoch,
         round: &mut Round,
     ) -> Result<AppendOutcome, LogError> {
+        let header = batch.header();
         let (end, latest) = round.staging.last_placed().unwrap_or_else(|| {
             let latest = self.view.epochs.latest().map_or(LeaderEpoch::NONE, |entry| entry.epoch);
             (self.view.end.offset, latest)
@@ -87,6 +88,6 @@ impl LogTail {
             let offset = header.base_offset;
             return Err(LogError::EpochOutOfOrder { partition, offset, latest, followed, got });
         }
-        self.place_copy(header, end, &mut round.staging.undo)
+        self.place_copy(batch, end, &mut round.staging)
     }
 }

@@ -179,7 +179,7 @@ impl Writer {
         let Some(tail) = self.tails.get_mut(&key) else { return };
         match outcome {
             TruncateOutcome::Cut(cut) => {
-                let restarts = tail.go_on_behind_cut(cut, &mut self.round);
+                let restarts = tail.go_on_behind_cut(*cut, &mut self.round);
                 match restarts && tail.poison.is_none() {
                     true => self.await_log_start(key),
                     false => {
@@ -339,6 +339,8 @@ impl LogTail {
         }
         self.epochs_changed = true;
         self.producers = producers;
+        let open = self.producers.open_transactions();
+        self.log.transactions().cut(open, new);
         self.unsynced.clear();
         (self.needs_dir_sync, self.must_roll) = (false, false);
         self.file = None;

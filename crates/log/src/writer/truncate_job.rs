@@ -64,7 +64,7 @@ pub(super) struct CutLog {
 #[derive(Debug)]
 pub(crate) enum TruncateOutcome {
     /// The log ends at the cut, for good.
-    Cut(Cut),
+    Cut(Box<Cut>),
     /// The log is as it was.
     NotBegun(LogError),
     /// To be tried again until it is done.
@@ -107,7 +107,7 @@ impl TruncateJob {
         let delay = self.what.delete_delay;
         let mut removable = Removable { paths: Vec::new(), delay };
         let outcome = match self.try_run(&mut removable.paths) {
-            Ok(cut) => TruncateOutcome::Cut(cut),
+            Ok(cut) => TruncateOutcome::Cut(Box::new(cut)),
             Err(error) if error.is_failed_sync_of(self.what.syncs().dir()) => {
                 TruncateOutcome::Failed(error)
             }

@@ -35,7 +35,7 @@ fn an_append_of_several_batches_is_one() {
     let log = disk.log(&dir);
     let batches = vec![batch(2, 5), batch(3, 5000), batch(1, 5)];
     let outcome = log
-        .append(logway_log::AppendBatches { batches, leader_epoch: EPOCH })
+        .append(logway_log::AppendBatches::new(batches, EPOCH))
         .wait()
         .expect("the append succeeds");
     assert_eq!((outcome.base_offset, outcome.last_offset), (Offset(0), Offset(5)));
@@ -180,10 +180,7 @@ fn leader_epochs_are_known_by_their_ends() {
     let log = disk.log(&dir);
     assert_eq!(log.latest_epoch(), LeaderEpoch::NONE);
     for (epoch, records) in [(1, 3), (1, 2), (4, 5)] {
-        let append = logway_log::AppendBatches {
-            batches: vec![batch(records, 10)],
-            leader_epoch: LeaderEpoch(epoch),
-        };
+        let append = logway_log::AppendBatches::new(vec![batch(records, 10)], LeaderEpoch(epoch));
         log.append(append).wait().expect("the append succeeds");
     }
     assert_eq!(log.latest_epoch(), LeaderEpoch(4));

@@ -139,7 +139,7 @@ fn who_waits_behind_a_checkpoint_is_told_when_the_close_cannot_write_it() {
 fn append_in_epoch(log: &Log, epoch: i32, value_bytes: usize) -> Result<(), LogError> {
     let leader_epoch = LeaderEpoch(epoch);
     let batches = vec![batch(1, value_bytes)];
-    log.append(AppendBatches { batches, leader_epoch }).wait().map(drop)
+    log.append(AppendBatches::new(batches, leader_epoch)).wait().map(drop)
 }
 
 /// A log whose first segment is of epoch 3 and whose second is of epoch 4.

@@ -8,7 +8,7 @@ use logway_model::{LeaderEpoch, Offset};
 use crate::support::*;
 
 fn append_in(log: &Log, epoch: i32) -> AppendFuture {
-    log.append(AppendBatches { batches: vec![batch(1, 10)], leader_epoch: LeaderEpoch(epoch) })
+    log.append(AppendBatches::new(vec![batch(1, 10)], LeaderEpoch(epoch)))
 }
 
 fn assert_too_late(append: AppendFuture, current_epoch: i32) {

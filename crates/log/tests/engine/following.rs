@@ -296,8 +296,7 @@ fn a_new_leader_knows_its_epoch_before_its_first_record() {
     // One that is over begins nowhere.
     log.begin_leading(LeaderEpoch(7)).wait().expect("is answered");
     assert_eq!(end(&log, 8), Some((8, 3)));
-    let batches =
-        logway_log::AppendBatches { batches: vec![batch(2, 10)], leader_epoch: LeaderEpoch(8) };
+    let batches = logway_log::AppendBatches::new(vec![batch(2, 10)], LeaderEpoch(8));
     log.append(batches).wait().expect("is of the epoch");
     drop(dir);
     let disk = disk.crash();

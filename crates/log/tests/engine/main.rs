@@ -26,6 +26,7 @@ mod same_cache;
 mod support;
 mod synced_later;
 mod timestamps;
+mod transactions;
 mod truncation;
 mod truncation_faults;
 mod unopened;

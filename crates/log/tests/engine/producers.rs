@@ -169,7 +169,7 @@ fn a_duplicate_waits_for_the_sync_of_the_first() {
 /// A new batch and a duplicate, in one append.
 fn new_and_again() -> AppendBatches {
     let batches = vec![producer_batch(8, 0, 0, 1), producer_batch(7, 0, 0, 1)];
-    AppendBatches { batches, leader_epoch: EPOCH }
+    AppendBatches::new(batches, EPOCH)
 }
 
 #[test]

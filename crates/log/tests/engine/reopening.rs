@@ -174,7 +174,7 @@ fn leader_epochs_survive_both_kinds_of_end() {
         for epoch in 1..4 {
             let batches = vec![batch(2, 10)];
             let leader_epoch = LeaderEpoch(epoch);
-            let append = logway_log::AppendBatches { batches, leader_epoch };
+            let append = logway_log::AppendBatches::new(batches, leader_epoch);
             log.append(append).wait().expect("the append succeeds");
         }
         if is_clean {

@@ -32,7 +32,7 @@ fn closed_dir(seed: u64) -> TestDisk {
             let leader_epoch = LeaderEpoch(EPOCH.0 + sequence / 20);
             let large = batch_at(&[NOW_MS + i64::from(sequence)], 400);
             for batch in [producer_batch(7, 0, sequence, 1), large] {
-                let append = AppendBatches { batches: vec![batch], leader_epoch };
+                let append = AppendBatches::new(vec![batch], leader_epoch);
                 log.append(append).wait().expect("the disk works");
             }
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_log::fs::{Fs, SimFs};
 use logway_log::{
-    AppendBatches, AppendFuture, AppendOutcome, InlineRound, Log, LogConfig, LogDir, LogDirOptions,
-    LogError, LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
+    AppendBatches, AppendFuture, AppendOrigin, AppendOutcome, InlineRound, Log, LogConfig, LogDir,
+    LogDirOptions, LogError, LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
 };
 use logway_model::{
     BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
@@ -173,8 +173,13 @@ fn parsed(builder: BatchBuilder) -> Batch {
     Batch::parse(builder.finish().expect("the batch is encoded")).expect("the batch is good")
 }
 
+/// An append of a batch; one that is part of a transaction as if the coordinator had been asked.
 pub(crate) fn append_of(batch: Batch) -> AppendBatches {
-    AppendBatches { batches: vec![batch], leader_epoch: EPOCH }
+    let origin = match batch.header().attributes.is_transactional() {
+        true => AppendOrigin::Coordinator,
+        false => AppendOrigin::Client,
+    };
+    AppendBatches { origin, ..AppendBatches::new(vec![batch], EPOCH) }
 }
 
 /// Appends a batch and waits until it is acknowledged.

@@ -237,7 +237,7 @@ fn what_comes_behind_a_cut_is_compacted_anew() {
     let value = "v".repeat(300);
     let put = |key: &str| {
         let batch = keyed(BatchBuilder::new(Compression::None), &[(key, Some(&value))]);
-        let batches = AppendBatches { batches: vec![batch], leader_epoch: FOLLOWED };
+        let batches = AppendBatches::new(vec![batch], FOLLOWED);
         log.append(batches).wait().expect("is appended")
     };
     (0..60).for_each(|_| _ = put("old"));

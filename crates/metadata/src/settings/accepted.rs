@@ -12,7 +12,8 @@ const ONE_RUNTIME: &str =
     "there is no such pool: one runtime with a thread for each processor serves all connections";
 const NO_BUFFERS: &str = "the buffers of the cleaner have a fixed size";
 const NO_CLASSES: &str = "metrics are told at /metrics, and no classes can be loaded";
-const NO_TRANSACTIONS: &str = "there are no transactions yet";
+const ALWAYS_VERIFIED: &str =
+    "it always is: records that come late would begin a transaction that nobody ends";
 const NO_PROTOCOL: &str = "groups of this protocol do not exist yet";
 const GROUP_MEMORY: &str = "the memory of groups is bounded by `logway.groups.max.bytes`";
 
@@ -178,5 +179,5 @@ pub(super) static ACCEPTED_SETTINGS: &[Setting] = &[
         "Whether it is checked that a partition belongs to a transaction before its records are \
          appended (KIP-890).",
     )
-    .without_effect(NO_TRANSACTIONS),
+    .without_effect(ALWAYS_VERIFIED),
 ];

@@ -35,11 +35,13 @@ use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
 use super::listener::LISTENER_SETTINGS;
 use super::topic::TOPIC_SETTINGS;
+use super::transactions::TRANSACTION_SETTINGS;
 use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
 
 /// A topic is made by one command, with a record for each partition, for itself and for its settings.
-const PARTITIONS: Kind = Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
+pub(super) const PARTITIONS: Kind =
+    Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
 
 /// The broker setting of a name, or the error that says so and which name comes close.
 pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
@@ -54,6 +56,7 @@ pub fn broker_settings() -> &'static [Setting] {
             LISTENER_SETTINGS,
             FRONT_DOOR_SETTINGS,
             CONSUMER_GROUP_SETTINGS,
+            TRANSACTION_SETTINGS,
             ACCEPTED_SETTINGS,
         ];
         let mut all = tables.concat();

@@ -91,6 +91,8 @@ pub struct BrokerSettings {
     pub cleaner: CleanerSettings,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
+    /// The transaction coordinator's.
+    pub transactions: TransactionCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
     /// The log service.
@@ -284,6 +286,21 @@ pub struct ConsumerGroupSettings {
     pub downgrades: bool,
 }
 
+/// The settings of the transaction coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransactionCoordinatorSettings {
+    /// `transaction.max.timeout.ms`
+    pub timeout_max_ms: i32,
+    /// `transactional.id.expiration.ms`
+    pub id_expiration: Duration,
+    /// `transaction.state.log.num.partitions`
+    pub topic_partitions: i32,
+    /// `transaction.state.log.segment.bytes`
+    pub topic_segment_bytes: i32,
+    /// `logway.transactions.max.bytes`
+    pub memory_max_bytes: usize,
+}
+
 impl Default for BrokerSettings {
     fn default() -> BrokerSettings {
         BrokerSettings::new([]).expect("the defaults are valid")
@@ -384,6 +401,7 @@ impl BrokerSettings {
                 backoff: fields.interval("log.cleaner.backoff.ms"),
             },
             groups: fields.groups(),
+            transactions: fields.transactions(),
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
             delegation_tokens: fields.delegation_tokens(),
@@ -502,6 +520,16 @@ impl<'a> Fields<'a> {
             pattern_refresh_interval_ms: ms("group.consumer.regex.refresh.interval.ms"),
             upgrades: ["bidirectional", "upgrade"].contains(&policy.as_str()),
             downgrades: ["bidirectional", "downgrade"].contains(&policy.as_str()),
+        }
+    }
+
+    fn transactions(&self) -> TransactionCoordinatorSettings {
+        TransactionCoordinatorSettings {
+            timeout_max_ms: self.int("transaction.max.timeout.ms"),
+            id_expiration: self.interval("transactional.id.expiration.ms"),
+            topic_partitions: self.int("transaction.state.log.num.partitions"),
+            topic_segment_bytes: self.int("transaction.state.log.segment.bytes"),
+            memory_max_bytes: self.size("logway.transactions.max.bytes"),
         }
     }
 

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`appender`] | one source of appends, and what it has not written yet |
 //! | [`intake`] | whether a shard takes records |
+//! | [`markers`] | what ends transactions |
 //! | [`rounds`] | small appends are written by the thread that has received them |
 //! | [`unpacking`] | who unpacks compressed records, and when |
 //! | [`recompression`] | batches that are compressed anew |
 
 mod appender;
 mod intake;
+pub mod markers;
 mod recompression;
 mod rounds;
 pub mod unpacking;
@@ -19,7 +21,7 @@ use std::slice;
 use std::sync::Arc;
 
 use logway_log::producer_state::Refusal;
-use logway_log::{AppendOutcome, LogConfig, LogError};
+use logway_log::{AppendOrigin, AppendOutcome, LogConfig, LogError, VerificationGuard};
 use logway_model::{ErrorCode, TimestampMs, TopicPartition};
 use logway_record::{
     AppendRules, Batch, BatchHeader, BatchSummary, Compression, DecodeLimit, TimestampType,
@@ -102,7 +104,8 @@ impl Node {
     /// Waits for nothing if the batch is not compressed and stays so ([`is_plain`]).
     ///
     /// Errors: `INVALID_TOPIC_EXCEPTION` for a topic of the coordinators, [`NotTaken`] for a shard, `NOT_ENOUGH_REPLICAS`,
-    /// and what [`validate_for_append`] finds.
+    /// and what [`validate_for_append`] finds. A batch that is part of a transaction is refused: see
+    /// [`Node::append_verified`].
     pub async fn append(
         &self,
         replica: &Arc<Replica>,
@@ -110,14 +113,42 @@ impl Node {
         acks: Acks,
         appender: &Appender,
     ) -> Result<Appending, Failure> {
-        check_not_internal(replica)?;
-        check_intake(replica).inspect_err(|not_taken| {
-            if matches!(not_taken, NotTaken::Yet(_)) {
-                let reason = not_taken.to_string();
-                replica.log().note_refused(slice::from_ref(&batch), Refusal::ShardNotOpen, reason);
-            }
-        })?;
+        check_target(replica, &batch)?;
         refuse_transactional(&batch)?;
+        self.append_checked(replica, batch, acks, appender, AppendOrigin::Client).await
+    }
+
+    /// As [`Node::append`], of a batch that may be part of a transaction.
+    ///
+    /// | guard | the batch may |
+    /// |---|---|
+    /// | one of [`Log::begin_verification`](logway_log::Log::begin_verification), after which the coordinator was asked | begin its producer's transaction here |
+    /// | none | go on with one that is open here ([`Log::has_open_transaction`](logway_log::Log::has_open_transaction)) |
+    ///
+    /// Errors, here or of [`Appending::finish`], beside those of [`Node::append`]: `INVALID_TXN_STATE` where the batch may
+    /// not do what it wants, or is part of no transaction while its producer has one open; `POLICY_VIOLATION` where too
+    /// many are open.
+    pub async fn append_verified(
+        &self,
+        replica: &Arc<Replica>,
+        batch: Batch,
+        acks: Acks,
+        appender: &Appender,
+        guard: Option<VerificationGuard>,
+    ) -> Result<Appending, Failure> {
+        check_target(replica, &batch)?;
+        let origin = guard.map_or(AppendOrigin::Client, AppendOrigin::Verified);
+        self.append_checked(replica, batch, acks, appender, origin).await
+    }
+
+    async fn append_checked(
+        &self,
+        replica: &Arc<Replica>,
+        batch: Batch,
+        acks: Acks,
+        appender: &Appender,
+        origin: AppendOrigin,
+    ) -> Result<Appending, Failure> {
         check_in_sync(replica, acks).inspect_err(|refused| {
             // Its producer may have sent others already, and more replicas may be in sync when they come.
             let reason = refused.message.as_str();
@@ -143,7 +174,7 @@ impl Node {
         };
         let batch = with_true_max_timestamp(batch, &config, &summary);
         let records = u64::try_from(summary.record_count).unwrap_or(0);
-        let started = self.appends.rounds.append(appender, replica, vec![batch]);
+        let started = self.appends.rounds.append(appender, replica, vec![batch], origin);
         Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
     }
 
@@ -166,13 +197,14 @@ impl Node {
 pub(crate) fn append_own(
     replica: &Arc<Replica>,
     batches: Vec<Batch>,
+    origin: AppendOrigin,
 ) -> Result<Appending, Failure> {
     let acks = Acks::All;
     check_in_sync(replica, acks)?;
     let count = |batch: &Batch| u64::try_from(batch.header().record_count).unwrap_or(0);
     let records = batches.iter().map(count).sum();
     let size_bytes = batches.iter().map(Batch::size_bytes).sum();
-    let started = replica.append(batches);
+    let started = replica.append(batches, origin);
     Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
 }
 
@@ -295,6 +327,18 @@ fn takes_long(batch: &Batch, rules: &AppendRules) -> bool {
     header.attributes.codec() != Compression::None.id() || rules.recompression(header).is_some()
 }
 
+/// Whether the topic and the partition take batches of clients at all.
+fn check_target(replica: &Replica, batch: &Batch) -> Result<(), Failure> {
+    check_not_internal(replica)?;
+    check_intake(replica).inspect_err(|not_taken| {
+        if matches!(not_taken, NotTaken::Yet(_)) {
+            let reason = not_taken.to_string();
+            replica.log().note_refused(slice::from_ref(batch), Refusal::ShardNotOpen, reason);
+        }
+    })?;
+    Ok(())
+}
+
 /// The state of the coordinators is written by them alone.
 fn check_not_internal(replica: &Replica) -> Result<(), Failure> {
     let topic = &replica.topic_partition().topic;
@@ -305,14 +349,13 @@ fn check_not_internal(replica: &Replica) -> Result<(), Failure> {
     Err(Failure::new(ErrorCode::InvalidTopicException, message))
 }
 
-/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;
-/// here there are none.
+/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further. See
+/// [`Node::append_verified`].
 fn refuse_transactional(batch: &Batch) -> Result<(), Failure> {
     if !batch.header().attributes.is_transactional() {
         return Ok(());
     }
-    let message =
-        "transactions are not supported; use an idempotent producer without transactional.id";
+    let message = "a batch of a transaction comes from no transactional producer";
     Err(Failure::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use logway_log::AppendOrigin;
 use logway_record::Batch;
 use tokio::runtime::Handle;
 
@@ -100,19 +101,20 @@ impl InlineRounds {
         appender: &Appender,
         replica: &Replica,
         batches: Vec<Batch>,
+        origin: AppendOrigin,
     ) -> StartedAppend {
         let watch = self.watch.as_ref().filter(|_| !appender.hands_over());
-        let Some(watch) = watch else { return replica.append(batches) };
+        let Some(watch) = watch else { return replica.append(batches, origin) };
         let is_alone = self.is_same_source(appender);
         let mut burst = appender.burst();
         if burst.open.is_none() && !is_alone {
-            return replica.append(batches);
+            return replica.append(batches, origin);
         }
         let (mut round, under_way) = match burst.open.take() {
             Some(OpenRound { round, under_way }) => (Some(round), Some(under_way)),
             None => (None, None),
         };
-        let started = replica.append_inline(batches, &mut round);
+        let started = replica.append_inline(batches, origin, &mut round);
         let Some(round) = round else { return started };
         let Some(under_way) = under_way.or_else(|| self.begin(watch)) else { return started };
         let round_bytes = round.size_bytes();

@@ -25,6 +25,9 @@ impl CallHandler for Calls {
             Kind::Partition => {
                 Box::pin(async move { node.answer_for_leader(from.node?, &payload).await })
             }
+            Kind::Transactions => {
+                Box::pin(async move { node.answer_about_transactions(from.node?, &payload).await })
+            }
             Kind::Admission => Box::pin(async move { node.admit_node(&payload).await }),
             Kind::NodeKey => {
                 let directory = node.directory_of_key(&payload);

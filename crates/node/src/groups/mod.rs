@@ -5,14 +5,13 @@
 //! own shard at most, and nothing here needs a lock.
 
 mod cluster;
-mod offsets_topic;
 mod unread_age;
 
 use std::collections::{HashMap, HashSet};
-use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+
 pub use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{
     Assignor, Bounded, ConsumerSettings, DeletedTopic, GroupMemory, GroupSettings, GroupShard,
@@ -21,19 +20,15 @@ use logway_coordinator::{
 use logway_metadata::MetadataImage;
 use logway_metadata::image::TopicsDifference;
 use logway_metadata::settings::{BrokerSettings, ConsumerGroupSettings};
-use logway_model::{BrokerId, DirectoryId, PartitionId, TopicName};
+use logway_model::{BrokerId, PartitionId, TopicName};
 use logway_quorum::MetadataIndex;
 use logway_record::Compression;
 use logway_wire::WireString;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::memory::MemoryBudget;
-use crate::replica::Replica;
-use crate::shards::{self, Command};
+use crate::shards::{self, Command, ShardTable};
 use crate::topics::Topic;
 use cluster::ClusterImage;
-pub use offsets_topic::{ensure_offsets_topic, new_offsets_topic};
 pub use unread_age::UnreadAges;
 
 /// A question to a shard of groups.
@@ -48,11 +43,6 @@ pub type Measuring = shards::Measuring<GroupShard>;
 pub type Measured = shards::Measured<GroupShard>;
 
 type ShardHandle = shards::ShardHandle<GroupShard>;
-
-/// How many shards load from a log directory at once, if there are not more cores than that. A load waits for the disk
-/// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
-/// in the heap of the thread that read for it.
-const LOADS_MAX_LEAST: usize = 8;
 
 /// A group takes no more than this part of the memory of replies: its leader is told all of it, encoded too, and each
 /// member comes with a few hundred bytes.
@@ -72,12 +62,7 @@ pub struct GroupCoordinator {
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
     reply_memory: MemoryBudget,
-    /// For each log directory, a permit for each shard that may load from it at once: a slow disk holds up no groups
-    /// that are on another.
-    loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
-    shards: ArcSwap<Vec<Option<ShardHandle>>>,
-    /// `None` once the shards are to end. Held while shards change: none begins or stays after that.
-    drivers: Mutex<Option<JoinSet<()>>>,
+    shards: ShardTable<GroupShard>,
 }
 
 impl GroupCoordinator {
@@ -94,70 +79,23 @@ impl GroupCoordinator {
             view: ArcSwap::from_pointee(ClusterImage::new(Arc::default(), 0, settings.node_id)),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
-            loads: Mutex::default(),
-            shards: ArcSwap::default(),
-            drivers: Mutex::new(Some(JoinSet::new())),
+            shards: ShardTable::new(),
         }
     }
 
     /// Begins the shards of partitions that are led here now, and ends those of partitions that
     /// are not any more. To be called in a runtime.
     pub(crate) fn follow(&self, offsets_topic: Option<&Arc<Topic>>) {
-        let mut drivers = self.drivers();
-        let Some(drivers) = &mut *drivers else { return };
-        let before = self.shards.load_full();
-        let partitions = offsets_topic.map_or(&[][..], |topic| &topic.partitions);
-        let running = |number: usize, partition: &Arc<Replica>| {
-            let shard = before.get(number)?.as_ref()?;
-            shard.drives(partition).then(|| shard.clone())
-        };
-        let led = |partition: &Option<Arc<Replica>>| {
-            partition.clone().filter(|partition| partition.is_leading())
-        };
-        let partitions: Vec<Option<Arc<Replica>>> = partitions.iter().map(led).collect();
-        let is_as_before = before.len() == partitions.len()
-            && partitions.iter().enumerate().all(|(number, partition)| match partition {
-                Some(partition) => running(number, partition).is_some(),
-                None => before[number].is_none(),
-            });
-        if is_as_before {
-            return;
-        }
-        let shards = partitions.iter().enumerate().map(|(number, partition)| {
-            let partition = partition.as_ref()?;
-            running(number, partition).or_else(|| Some(self.start_shard(partition, drivers)))
+        self.shards.follow(offsets_topic, |partition, loads| {
+            shards::new(
+                partition,
+                GroupShard::new(self.settings.clone(), self.memory.clone(), self.view.load_full()),
+                self.compression,
+                self.reply_memory.clone(),
+                loads,
+                Box::new(|never, _| match never {}),
+            )
         });
-        self.shards.store(Arc::new(shards.collect()));
-    }
-
-    fn drivers(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
-        // What it guards is right after each step.
-        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start_shard(&self, partition: &Arc<Replica>, drivers: &mut JoinSet<()>) -> ShardHandle {
-        let loads = self.loads_from(partition.directory());
-        // Those that have ended are forgotten here, or their results would pile up.
-        while drivers.try_join_next().is_some() {}
-        let (shard, driver) = shards::new(
-            Arc::clone(partition),
-            GroupShard::new(self.settings.clone(), self.memory.clone(), self.view.load_full()),
-            self.compression,
-            self.reply_memory.clone(),
-            loads,
-        );
-        drivers.spawn(driver.run());
-        shard
-    }
-
-    /// What bounds the shards that load from a log directory at once.
-    fn loads_from(&self, directory: DirectoryId) -> Arc<Semaphore> {
-        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        let loads = loads.entry(directory).or_insert_with(|| {
-            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            Arc::new(Semaphore::new(LOADS_MAX_LEAST.max(cores)))
-        });
-        Arc::clone(loads)
     }
 
     /// Shows the shards a new image of the metadata, in which these topics have changed.
@@ -173,7 +111,7 @@ impl GroupCoordinator {
         let names: Arc<HashSet<TopicName>> =
             Arc::new(changed.map(|topic| topic.name.clone()).collect());
         let has_new = difference.has_new;
-        for shard in self.shards.load().iter().flatten() {
+        for shard in self.shards.all().iter().flatten() {
             let (view, names) = (Arc::clone(&view), Arc::clone(&names));
             let change = move |shard: &mut GroupShard, now| {
                 shard.cluster_changed(now, view, |name| names.contains(name), has_new)
@@ -188,7 +126,7 @@ impl GroupCoordinator {
         if topics.is_empty() {
             return;
         }
-        for shard in self.shards.load().iter().flatten() {
+        for shard in self.shards.all().iter().flatten() {
             let topics = Arc::clone(&topics);
             let forget = move |shard: &mut GroupShard, now| shard.topics_deleted(now, &topics);
             shard.send(Command::Event(Box::new(forget)));
@@ -197,7 +135,7 @@ impl GroupCoordinator {
 
     /// The partition of `__consumer_offsets` that a group belongs to; `None` if there are none.
     pub fn place_of(&self, group: &str) -> Option<PartitionId> {
-        let place = place_among(&self.shards.load(), group)?;
+        let place = place_among(&self.shards.all(), group)?;
         i32::try_from(place).ok().map(PartitionId)
     }
 
@@ -212,8 +150,15 @@ impl GroupCoordinator {
     /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
     /// the answer is waited for afterwards.
     pub fn ask(&self, group: &str, question: Question) -> Pending {
-        let shards = self.shards.load();
+        let shards = self.shards.all();
         Pending::of(place_among(&shards, group).and_then(|place| shards[place].as_ref()), question)
+    }
+
+    /// Asks the shard of a partition of `__consumer_offsets`.
+    pub(crate) fn ask_partition(&self, partition: PartitionId, question: Question) -> Pending {
+        let shards = self.shards.all();
+        let place = usize::try_from(partition.0).ok();
+        Pending::of(place.and_then(|place| shards.get(place)?.as_ref()), question)
     }
 
     /// Asks the shards of several groups, each once, with its groups.
@@ -222,7 +167,7 @@ impl GroupCoordinator {
         groups: Vec<WireString>,
         question: impl Fn(Vec<WireString>) -> Question,
     ) -> Vec<(Vec<WireString>, Pending)> {
-        let shards = self.shards.load();
+        let shards = self.shards.all();
         let mut by_place: HashMap<Option<usize>, Vec<WireString>> = HashMap::new();
         for group in groups {
             by_place.entry(place_among(&shards, &group)).or_default().push(group);
@@ -236,26 +181,20 @@ impl GroupCoordinator {
 
     /// Asks the shard of a group how large its answer would be.
     pub fn measure(&self, group: &str, question: Question) -> Measuring {
-        let shards = self.shards.load();
+        let shards = self.shards.all();
         let shard = place_among(&shards, group).and_then(|place| shards[place].as_ref());
         Measuring::of(shard, question)
     }
 
     /// Asks every shard there is how large its answer would be.
     pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
-        let shards = self.shards.load();
+        let shards = self.shards.all();
         shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.
     pub(crate) async fn stop(&self) {
-        let drivers = {
-            let mut drivers = self.drivers();
-            self.shards.store(Arc::default());
-            drivers.take()
-        };
-        let Some(mut drivers) = drivers else { return };
-        while drivers.join_next().await.is_some() {}
+        self.shards.stop().await;
     }
 }
 
@@ -309,21 +248,7 @@ fn consumer_settings(given: &ConsumerGroupSettings) -> ConsumerSettings {
 
 #[cfg(test)]
 mod tests {
-    use logway_model::Uuid;
-
     use super::*;
-
-    #[test]
-    fn shards_that_load_from_a_slow_disk_hold_up_none_that_load_from_another() {
-        let node = BrokerSettings::new([("log.dirs".to_owned(), "/a,/b".to_owned())]);
-        let replies = MemoryBudget::new(1 << 20, Arc::default());
-        let groups = GroupCoordinator::new(&node.expect("are valid"), replies);
-        let directory = |number| DirectoryId(Uuid([number; 16]));
-        let slow = groups.loads_from(directory(1));
-        slow.forget_permits(slow.available_permits());
-        assert_eq!(groups.loads_from(directory(1)).available_permits(), 0);
-        assert!(groups.loads_from(directory(2)).available_permits() >= LOADS_MAX_LEAST);
-    }
 
     #[test]
     fn a_group_is_no_larger_than_its_leader_can_be_told() {

@@ -36,6 +36,7 @@ use crate::backoff::Backoff;
 use crate::groups::OFFSETS_TOPIC;
 use crate::tasks::{off_thread, until};
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
+use crate::transactions::TRANSACTIONS_TOPIC;
 pub(crate) use progress::{Assigning, Reconciliation};
 use progress::{EndOfTask, Span};
 use topic_draft::{Drafted, Openings};
@@ -221,6 +222,7 @@ async fn bring_in_line(
         gone.for_each(|partition| partition.go_offline());
         take_offline(&before, &table);
         node.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
+        node.transactions.follow(&node, table.by_name(TRANSACTIONS_TOPIC).ok());
         node.reconciliation.served_anew();
         let deleted = vanished.iter().map(|topic| DeletedTopic {
             name: CommittedTopic::from(topic.name().as_str()),

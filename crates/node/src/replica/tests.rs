@@ -62,12 +62,12 @@ fn a_topic_that_becomes_durable_keeps_the_high_watermark_it_has_shown() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, not_durable());
     fs.hold_syncs();
-    partition.append(vec![batch()]).future.wait().expect("needs no sync");
+    partition.append(vec![batch()], AppendOrigin::Client).future.wait().expect("needs no sync");
     assert_eq!(partition.high_watermark().get(), Offset(1));
     partition.set_config(durable());
     assert_eq!(partition.high_watermark().get(), Offset(1));
     fs.release_syncs();
-    partition.append(vec![batch()]).future.wait().expect("is written");
+    partition.append(vec![batch()], AppendOrigin::Client).future.wait().expect("is written");
     assert_eq!(partition.high_watermark().get(), Offset(2));
 }
 
@@ -75,10 +75,10 @@ fn a_topic_that_becomes_durable_keeps_the_high_watermark_it_has_shown() {
 fn a_replica_that_does_not_lead_takes_no_append_and_knows_whom_it_follows() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
-    partition.append(vec![batch()]).future.wait().expect("it leads");
+    partition.append(vec![batch()], AppendOrigin::Client).future.wait().expect("it leads");
     partition.follow(LeaderEpoch(1), BrokerId(7));
     assert_eq!(partition.leader_followed(), Some(BrokerId(7)));
-    let refused = partition.append(vec![batch()]).future.wait();
+    let refused = partition.append(vec![batch()], AppendOrigin::Client).future.wait();
     assert!(matches!(refused, Err(LogError::Closed { .. })), "{refused:?}");
     let refused = partition.delete_records_before(Offset(1)).expect_err("it follows");
     assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
@@ -87,7 +87,11 @@ fn a_replica_that_does_not_lead_takes_no_append_and_knows_whom_it_follows() {
     lead(&partition, 1, &[OWN]);
     assert!(!partition.is_leading(), "an epoch has one leader");
     lead(&partition, 2, &[OWN]);
-    let outcome = partition.append(vec![batch()]).future.wait().expect("it leads again");
+    let outcome = partition
+        .append(vec![batch()], AppendOrigin::Client)
+        .future
+        .wait()
+        .expect("it leads again");
     assert_eq!((outcome.base_offset, partition.leader_epoch()), (Offset(1), LeaderEpoch(2)));
     partition.follow(LeaderEpoch(1), BrokerId(7));
     assert!(partition.is_leading(), "that was long ago");
@@ -98,10 +102,10 @@ fn an_append_that_was_held_back_while_the_leader_changed_is_refused() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     let hold = partition.close_gate().expect("is open");
-    let held = partition.append(vec![batch()]).future;
+    let held = partition.append(vec![batch()], AppendOrigin::Client).future;
     partition.follow(LeaderEpoch(1), BrokerId(7));
     lead(&partition, 2, &[OWN]);
-    let new = partition.append(vec![batch()]).future;
+    let new = partition.append(vec![batch()], AppendOrigin::Client).future;
     drop(hold);
     assert!(matches!(held.wait(), Err(LogError::EpochOver { .. })));
     assert_eq!(new.wait().expect("is of the epoch").base_offset, Offset(0));
@@ -112,7 +116,7 @@ fn what_its_followers_do_not_have_is_not_committed() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     lead(&partition, 1, &[OWN, BrokerId(2)]);
-    let StartedAppend { future, epoch, .. } = partition.append(vec![batch()]);
+    let StartedAppend { future, epoch, .. } = partition.append(vec![batch()], AppendOrigin::Client);
     let end = future.wait().expect("is flushed here").last_offset.next();
     let mut committed = pin!(partition.committed(end, epoch));
     let mut context = Context::from_waker(Waker::noop());
@@ -134,7 +138,8 @@ fn with_one_replica_what_is_flushed_is_committed() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     for _ in 0..100 {
-        let StartedAppend { future, epoch, .. } = partition.append(vec![batch()]);
+        let StartedAppend { future, epoch, .. } =
+            partition.append(vec![batch()], AppendOrigin::Client);
         let end = future.wait().expect("is flushed").last_offset.next();
         let committed = pin!(partition.committed(end, epoch));
         let at_once = committed.poll(&mut Context::from_waker(Waker::noop()));
@@ -173,12 +178,12 @@ fn copy(fs: &SimFs, of: &Replica) -> (LogDir, LocatedLog) {
 fn what_is_held_back_goes_to_the_log_that_takes_over_in_its_order() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
-    partition.append(vec![batch()]).future.wait().expect("is written");
+    partition.append(vec![batch()], AppendOrigin::Client).future.wait().expect("is written");
     let (_other, place) = copy(&fs, &partition);
 
     // A hold that comes to nothing.
     let hold = partition.close_gate().expect("is open");
-    let held = partition.append(vec![batch()]).future;
+    let held = partition.append(vec![batch()], AppendOrigin::Client).future;
     let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
     assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
     drop(hold);
@@ -186,9 +191,9 @@ fn what_is_held_back_goes_to_the_log_that_takes_over_in_its_order() {
     place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
 
     let (before, hold) = (partition.log(), partition.close_gate().expect("is open"));
-    let held = [0, 1, 2].map(|_| partition.append(vec![batch()]).future);
+    let held = [0, 1, 2].map(|_| partition.append(vec![batch()], AppendOrigin::Client).future);
     hold.go_on_with(place.clone());
-    let late = partition.append(vec![batch()]).future;
+    let late = partition.append(vec![batch()], AppendOrigin::Client).future;
     let offsets = held.map(|held| held.wait().expect("is written").base_offset);
     assert_eq!(offsets, [Offset(2), Offset(3), Offset(4)]);
     assert_eq!(late.wait().expect("is written").base_offset, Offset(5));
@@ -202,22 +207,23 @@ fn while_nobody_knows_which_log_is_the_partitions_nothing_is_written() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     let mut hold = partition.close_gate().expect("is open");
-    let held = partition.append(vec![batch()]).future;
+    let held = partition.append(vec![batch()], AppendOrigin::Client).future;
     hold.begin_decision();
     hold.refuse();
-    let late = partition.append(vec![batch()]).future;
+    let late = partition.append(vec![batch()], AppendOrigin::Client).future;
     for refused in [held, late] {
         assert!(matches!(refused.wait(), Err(LogError::Closed { .. })));
     }
     hold.stay();
-    let written = partition.append(vec![batch()]).future.wait().expect("goes on");
+    let written =
+        partition.append(vec![batch()], AppendOrigin::Client).future.wait().expect("goes on");
     assert_eq!(written.base_offset, Offset(0));
 
     // A move that ends without an answer, since the broker stops.
     let mut hold = partition.close_gate().expect("is open");
     hold.begin_decision();
     drop(hold);
-    let refused = partition.append(vec![batch()]).future.wait();
+    let refused = partition.append(vec![batch()], AppendOrigin::Client).future.wait();
     assert!(matches!(refused, Err(LogError::Closed { .. })));
     assert!(partition.close_gate().is_none());
     assert_eq!(partition.log().log_end_offset(), Offset(1));

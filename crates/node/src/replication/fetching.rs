@@ -280,7 +280,11 @@ mod tests {
     async fn a_log_that_cannot_be_flushed_tells_no_end() {
         let fs = SimFs::new(1);
         let (_dir, replica) = partition(&fs, not_durable());
-        replica.append(vec![batch()]).future.await.expect("is written");
+        replica
+            .append(vec![batch()], logway_log::AppendOrigin::Client)
+            .future
+            .await
+            .expect("is written");
         fs.inject(Fault::new(SimOperation::Sync, Failure::Io));
         replica.set_config(durable());
         replica.follow(LeaderEpoch(1), BrokerId(2));

@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use logway_coordinator::{CommitToken, StateMachine};
-use logway_log::LogError;
+use logway_coordinator::{CommitToken, InTransaction, Marker, StateMachine};
+use logway_log::{AppendOrigin, LogError, VerificationGuard};
 use logway_record::{Compression, TargetCompression};
 
 use super::batches::batches_of;
-use crate::append::{AppendError, append_own};
+use crate::append::markers::begin_marker;
+use crate::append::{AppendError, Appending, append_own};
 use crate::failure::Failure;
 use crate::replica::Replica;
 use crate::tasks::{off_worker, wall_clock};
@@ -31,7 +32,25 @@ pub(super) struct Appends<M: StateMachine> {
     started: VecDeque<Started>,
     started_bytes: usize,
     /// Those that have yet to be encoded; none while nothing is started.
-    waiting: VecDeque<(CommitToken, Vec<M::Record>)>,
+    waiting: VecDeque<(CommitToken, Written<M::Record>)>,
+}
+
+/// What a shard wants in its log.
+pub(super) enum Written<R> {
+    Records(Vec<R>),
+    /// Records that count when a transaction is committed.
+    InTransaction(InTransaction, Vec<R>),
+    /// The end of a transaction.
+    Marker(Marker),
+}
+
+impl<R> Written<R> {
+    fn records(&self) -> &[R] {
+        match self {
+            Written::Records(records) | Written::InTransaction(_, records) => records,
+            Written::Marker(_) => &[],
+        }
+    }
 }
 
 struct Started {
@@ -63,9 +82,9 @@ impl<M: StateMachine> Appends<M> {
         self.started.is_empty()
     }
 
-    /// Appends the records behind all others.
-    pub(super) fn push(&mut self, token: CommitToken, records: Vec<M::Record>) {
-        self.waiting.push_back((token, records));
+    /// Appends something behind all else.
+    pub(super) fn push(&mut self, token: CommitToken, written: Written<M::Record>) {
+        self.waiting.push_back((token, written));
         self.start_waiting();
     }
 
@@ -91,27 +110,48 @@ impl<M: StateMachine> Appends<M> {
     }
 
     fn start_waiting(&mut self) {
-        while let Some((token, records)) = self.waiting.pop_front() {
-            let bytes = records.iter().map(M::bytes_max).sum();
+        while let Some((token, written)) = self.waiting.pop_front() {
+            let bytes = written.records().iter().map(M::bytes_max).sum();
             if !self.started.is_empty() && self.started_bytes + bytes > ENCODED_BYTES_MAX {
-                self.waiting.push_front((token, records));
+                self.waiting.push_front((token, written));
                 return;
             }
             self.started_bytes += bytes;
-            let append = self.append(&records, bytes);
+            let append = self.append(&written, bytes);
             self.started.push_back(Started { token, bytes, append });
         }
     }
 
-    fn append(&self, records: &[M::Record], bytes: usize) -> Result<Committing, Failure> {
+    fn append(&self, written: &Written<M::Record>, bytes: usize) -> Result<Committing, Failure> {
+        let (producer, origin) = match written {
+            Written::Records(_) => (None, AppendOrigin::Coordinator),
+            Written::InTransaction(part, _) => (Some(part.producer), origin_of(part)),
+            Written::Marker(marker) => {
+                let started = begin_marker(&self.replica, (*marker).into())?;
+                return Ok(committing(started.into_appending()));
+            }
+        };
+        let records = written.records();
         let config = self.replica.log().config();
         let batch_bytes_max = config.max_message_bytes as usize;
         let target = config.compression.unwrap_or(self.compression.into());
-        let build = || batches_of::<M>(records, wall_clock(), batch_bytes_max, target);
+        let now = wall_clock();
+        let build = || batches_of::<M>(records, now, batch_bytes_max, target, producer);
         let takes_long = target != TargetCompression::None && bytes > COMPRESSED_HERE_BYTES_MAX;
         let batches = if takes_long { off_worker(build)? } else { build()? };
-        let appending = append_own(&self.replica, batches)?;
-        Ok(Box::pin(async move { appending.finish().await.map(drop).map_err(AppendFailed::of) }))
+        Ok(committing(append_own(&self.replica, batches, origin)?))
+    }
+}
+
+fn committing(appending: Appending) -> Committing {
+    Box::pin(async move { appending.finish().await.map(drop).map_err(AppendFailed::of) })
+}
+
+/// The log sees that the transaction has not ended since its coordinator was asked, or since it was found open.
+fn origin_of(part: &InTransaction) -> AppendOrigin {
+    match part.guard {
+        Some(guard) => AppendOrigin::Verified(VerificationGuard(guard)),
+        None => AppendOrigin::Client,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Records of the coordinator as the log takes them.
 
 use logway_coordinator::StateMachine;
-use logway_model::TimestampMs;
+use logway_coordinator::transactions::Producer;
+use logway_model::{Sequence, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression, TargetCompression};
 
 use crate::failure::Failure;
@@ -18,22 +19,35 @@ pub(super) fn batches_of<M: StateMachine>(
     now: TimestampMs,
     batch_bytes_max: usize,
     compression: TargetCompression,
+    producer: Option<Producer>,
 ) -> Result<Vec<Batch>, Failure> {
     let mut batches = Vec::new();
-    let mut builder = BatchBuilder::new(Compression::None);
+    let mut builder = builder(producer);
     for record in records {
         let (key, value) = M::encode(record);
         let value = value.as_deref();
         let record_bytes_max = key.len() + value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES_MAX;
         let is_full = builder.uncompressed_bytes() + record_bytes_max > batch_bytes_max;
         if is_full && !builder.is_empty() {
-            let full = std::mem::replace(&mut builder, BatchBuilder::new(Compression::None));
+            let full = std::mem::replace(&mut builder, self::builder(producer));
             batches.push(Batch::parse(full.finish_with(compression)?)?);
         }
         builder.append(now, Some(&key), value, &[])?;
     }
     batches.push(Batch::parse(builder.finish_with(compression)?)?);
     Ok(batches)
+}
+
+/// A batch that is part of a producer's transaction, if there is one.
+fn builder(producer: Option<Producer>) -> BatchBuilder {
+    let builder = BatchBuilder::new(Compression::None);
+    match producer {
+        None => builder,
+        Some(Producer { id, epoch }) => {
+            let attributes = builder.attributes().with_transactional(true);
+            builder.with_attributes(attributes).with_producer(id, epoch, Sequence::NONE)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -58,12 +72,12 @@ mod tests {
     fn records_share_a_batch_while_they_fit() {
         let records: Vec<GroupRecord> =
             (0..100).map(|number| tombstone(&format!("group-{number}"))).collect();
-        let one = batches_of::<GroupShard>(&records, NOW, 1 << 20, TargetCompression::None)
+        let one = batches_of::<GroupShard>(&records, NOW, 1 << 20, TargetCompression::None, None)
             .expect("they fit");
         assert_eq!(one.len(), 1);
         assert_eq!(one[0].header().record_count, 100);
 
-        let many = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None)
+        let many = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None, None)
             .expect("they fit");
         assert!(many.len() > 5, "{}", many.len());
         assert!(many.iter().all(|batch| batch.size_bytes() <= 512));
@@ -74,7 +88,7 @@ mod tests {
     #[test]
     fn a_record_that_fits_no_batch_gets_one_of_its_own() {
         let records = [tombstone("a"), tombstone(&"g".repeat(600)), tombstone("b")];
-        let batches = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None)
+        let batches = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None, None)
             .expect("they are encoded");
         assert_eq!(batches.len(), 3);
         assert!(batches[1].size_bytes() > 600);

@@ -14,7 +14,7 @@ use logway_record::Compression;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::appends::{AppendFailed, AppendResult, Appends};
+use super::appends::{AppendFailed, AppendResult, Appends, Written};
 use super::clock::ShardClock;
 use super::loading::LogReader;
 use super::pending::{Question, ShardOutcome};
@@ -40,6 +40,16 @@ pub(crate) struct ShardHandle<M: StateMachine> {
     /// Without a bound of its own: each request in it holds memory of the broker's budgets.
     commands: mpsc::UnboundedSender<Command<M>>,
 }
+
+/// As a [`ShardHandle`], and does not keep the shard from its end.
+pub(crate) struct WeakShardHandle<M: StateMachine> {
+    /// The leader epoch that the shard is of.
+    pub(crate) epoch: LeaderEpoch,
+    commands: mpsc::WeakUnboundedSender<Command<M>>,
+}
+
+/// Does a shard's errands, beside it; the handle is for telling that one is done.
+pub(crate) type RunErrand<M> = Box<dyn Fn(<M as StateMachine>::Errand, &WeakShardHandle<M>) + Send>;
 
 /// What a shard does about something that has happened.
 type Event<M> = Box<dyn FnOnce(&mut M, Moment) -> EffectsOf<M> + Send>;
@@ -78,6 +88,8 @@ pub(crate) struct ShardDriver<M: StateMachine> {
     next_token: u64,
     waiting: Waiting<M>,
     appends: Appends<M>,
+    own: WeakShardHandle<M>,
+    run_errand: RunErrand<M>,
 }
 
 /// What drives `shard`, which is that of `replica`'s partition in its leader epoch. What an answer takes that has waited
@@ -89,9 +101,11 @@ pub(crate) fn new<M: StateMachine>(
     compression: Compression,
     reply_memory: MemoryBudget,
     loads: Arc<Semaphore>,
+    run_errand: RunErrand<M>,
 ) -> (ShardHandle<M>, ShardDriver<M>) {
     let (sender, commands) = mpsc::unbounded_channel();
     let epoch = replica.leader_epoch();
+    let own = WeakShardHandle { epoch, commands: sender.downgrade() };
     let handle = ShardHandle { replica: Arc::clone(&replica), epoch, commands: sender };
     let driver = ShardDriver {
         epoch,
@@ -103,6 +117,8 @@ pub(crate) fn new<M: StateMachine>(
         next_token: 0,
         waiting: Waiting::new(reply_memory),
         appends: Appends::new(Arc::clone(&replica), compression),
+        own,
+        run_errand,
         replica,
     };
     (handle, driver)
@@ -127,6 +143,26 @@ impl<M: StateMachine> ShardHandle<M> {
     /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
     pub(crate) fn send(&self, command: Command<M>) {
         let _ = self.commands.send(command);
+    }
+}
+
+impl<M: StateMachine> Clone for WeakShardHandle<M> {
+    fn clone(&self) -> WeakShardHandle<M> {
+        WeakShardHandle { epoch: self.epoch, commands: self.commands.clone() }
+    }
+}
+
+impl<M: StateMachine> WeakShardHandle<M> {
+    /// Whether the shard runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.commands.upgrade().is_some_and(|commands| !commands.is_closed())
+    }
+
+    /// Tells the shard, if it runs.
+    pub(crate) fn send(&self, command: Command<M>) {
+        if let Some(commands) = self.commands.upgrade() {
+            let _ = commands.send(command);
+        }
     }
 }
 
@@ -178,8 +214,8 @@ impl<M: StateMachine> ShardDriver<M> {
         let _permit = permit.expect("the semaphore is never closed");
         loop {
             match self.meanwhile(reader.next::<M>()).await? {
-                Ok(Some(records)) => {
-                    records.iter().for_each(|record| self.shard.replay(record));
+                Ok(Some(entries)) => {
+                    entries.iter().for_each(|entry| entry.replay_into(&mut self.shard));
                 }
                 Ok(None) => return ControlFlow::Continue(Ok(())),
                 Err(failure) => return ControlFlow::Continue(Err(failure)),
@@ -266,7 +302,16 @@ impl<M: StateMachine> ShardDriver<M> {
         for effect in effects {
             match effect {
                 Effect::Reply { token, reply } => self.waiting.answer(token, reply),
-                Effect::Append { token, records } => self.appends.push(token, records),
+                Effect::Append { token, records } => {
+                    self.appends.push(token, Written::Records(records));
+                }
+                Effect::AppendInTransaction { token, part, records } => {
+                    self.appends.push(token, Written::InTransaction(part, records));
+                }
+                Effect::AppendMarker { token, marker } => {
+                    self.appends.push(token, Written::Marker(marker));
+                }
+                Effect::Errand(errand) => (self.run_errand)(errand, &self.own),
             }
         }
     }

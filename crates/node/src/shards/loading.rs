@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use logway_coordinator::StateMachine;
 use logway_log::{LogError, ReadRequest};
-use logway_model::{LeaderEpoch, Offset};
-use logway_record::{Batch, Batches, DecodeLimit};
+use logway_model::{LeaderEpoch, Offset, ProducerId};
+use logway_record::{Batch, Batches, DecodeLimit, TransactionMarker, TransactionOutcome};
 
 use crate::failure::Failure;
 use crate::replica::Replica;
@@ -17,6 +17,31 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 /// The most that one batch may unpack to. Ours are small; one of another origin may not be.
 const DECODE_LIMIT: DecodeLimit = DecodeLimit::new(64 << 20);
+
+/// Something in a coordinator's log.
+pub(super) enum Loaded<R> {
+    Record(R),
+    /// A record that is part of a producer's transaction.
+    InTransaction(ProducerId, R),
+    /// The end of a producer's transaction.
+    Marker(ProducerId, TransactionOutcome),
+}
+
+/// What was read of the log of a state machine.
+type LoadedOf<M> = Vec<Loaded<<M as StateMachine>::Record>>;
+
+impl<R> Loaded<R> {
+    /// Tells it to a shard that is loaded.
+    pub(super) fn replay_into<M: StateMachine<Record = R>>(&self, shard: &mut M) {
+        match self {
+            Loaded::Record(record) => shard.replay(record),
+            Loaded::InTransaction(producer, record) => {
+                shard.replay_in_transaction(*producer, record);
+            }
+            Loaded::Marker(producer, outcome) => shard.replay_marker(*producer, *outcome),
+        }
+    }
+}
 
 /// Reads the log of a coordinator's partition, from its start to where it ended when the epoch began.
 pub(super) struct LogReader {
@@ -49,9 +74,7 @@ impl LogReader {
     }
 
     /// The next records; `None` at the end. After a failure it can be tried again.
-    pub(super) async fn next<M: StateMachine>(
-        &mut self,
-    ) -> Result<Option<Vec<M::Record>>, Failure> {
+    pub(super) async fn next<M: StateMachine>(&mut self) -> Result<Option<LoadedOf<M>>, Failure> {
         if self.next >= self.end {
             return Ok(None);
         }
@@ -67,7 +90,7 @@ fn read_piece<M: StateMachine>(
     replica: &Replica,
     from: Offset,
     end: Offset,
-) -> Result<(Vec<M::Record>, Offset), Failure> {
+) -> Result<(LoadedOf<M>, Offset), Failure> {
     let slice = replica.log().read(ReadRequest {
         offset: from,
         max_bytes: PIECE_BYTES,
@@ -83,17 +106,18 @@ fn read_piece<M: StateMachine>(
     Ok((decode_piece::<M>(replica, bytes)?, slice.next_offset))
 }
 
-fn decode_piece<M: StateMachine>(
-    replica: &Replica,
-    bytes: Bytes,
-) -> Result<Vec<M::Record>, Failure> {
+fn decode_piece<M: StateMachine>(replica: &Replica, bytes: Bytes) -> Result<LoadedOf<M>, Failure> {
     let mut records = Vec::new();
     for batch in Batches::new(bytes) {
         let batch = batch?;
         batch.verify_crc()?;
-        // Markers of transactions say nothing to coordinators.
-        if !batch.header().attributes.is_control() {
-            decode_batch::<M>(replica, &batch, &mut records)?;
+        match batch.header().attributes.is_control() {
+            true => {
+                let producer = batch.header().producer_id;
+                let marker = TransactionMarker::of(&batch)?;
+                records.extend(marker.map(|marker| Loaded::Marker(producer, marker.outcome)));
+            }
+            false => decode_batch::<M>(replica, &batch, &mut records)?,
         }
     }
     Ok(records)
@@ -102,13 +126,19 @@ fn decode_piece<M: StateMachine>(
 fn decode_batch<M: StateMachine>(
     replica: &Replica,
     batch: &Batch,
-    records: &mut Vec<M::Record>,
+    records: &mut Vec<Loaded<M::Record>>,
 ) -> Result<(), Failure> {
+    let header = batch.header();
+    let producer = header.attributes.is_transactional().then_some(header.producer_id);
+    let loaded = |record| match producer {
+        Some(producer) => Loaded::InTransaction(producer, record),
+        None => Loaded::Record(record),
+    };
     for record in batch.records(DECODE_LIMIT)? {
         let record = record?;
         let key = record.key.unwrap_or_default();
         match M::decode(&key, record.value.as_ref()) {
-            Ok(decoded) => records.extend(decoded),
+            Ok(decoded) => records.extend(decoded.map(loaded)),
             Err(error) => {
                 let partition = replica.topic_partition();
                 tracing::error!(%partition, offset = %record.offset, %error,

@@ -7,6 +7,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | [`table`] | which shards there are |
 //! | [`driver`] | the task, and the handle by which others reach it |
 //! | [`pending`] | questions to shards, and their answers on the way |
 //! | [`loading`] | reading a shard's records back |
@@ -22,9 +23,11 @@ mod clock;
 mod driver;
 mod loading;
 mod pending;
+mod table;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-pub(crate) use driver::{Command, ShardHandle, new};
+pub(crate) use driver::{Command, ShardHandle, WeakShardHandle, new};
 pub use pending::{Measured, Measuring, Pending, Question, ShardOutcome};
+pub(crate) use table::ShardTable;

@@ -1,5 +1,6 @@
 //! The driver, with the least coordinator there can be: it counts.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,10 +11,10 @@ use logway_coordinator::{
 use logway_log::fs::SimFs;
 use logway_log::{LogConfig, LogDir, LogDirOptions, LogMetrics};
 use logway_model::{
-    BrokerId, ClusterId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, TopicName,
-    TopicPartition, Uuid,
+    BrokerId, ClusterId, ErrorCode, LeaderEpoch, Offset, PartitionId, ProducerId, TopicId,
+    TopicName, TopicPartition, Uuid,
 };
-use logway_record::Compression;
+use logway_record::{Compression, TransactionOutcome};
 use logway_replication::Membership;
 use tokio::sync::Semaphore;
 
@@ -35,6 +36,7 @@ impl StateMachine for Counter {
     type Body = u64;
     type Reply = Result<u64, ErrorCode>;
     type Record = u64;
+    type Errand = Infallible;
 
     fn decode(_key: &Bytes, value: Option<&Bytes>) -> Result<Option<u64>, RecordError> {
         let bytes = value.and_then(|value| <[u8; 8]>::try_from(&value[..]).ok());
@@ -68,6 +70,10 @@ impl StateMachine for Counter {
     fn replay(&mut self, record: &u64) {
         self.durable = *record;
     }
+
+    fn replay_in_transaction(&mut self, _producer: ProducerId, _record: &u64) {}
+
+    fn replay_marker(&mut self, _producer: ProducerId, _outcome: TransactionOutcome) {}
 
     fn loaded(&mut self, _now: Moment) -> EffectsOf<Self> {
         self.is_loaded = true;
@@ -142,7 +148,9 @@ fn start(replica: &Arc<Replica>) -> ShardHandle<Counter> {
     let memory = MemoryBudget::new(1 << 20, Arc::default());
     let loads = Arc::new(Semaphore::new(1));
     let replica = Arc::clone(replica);
-    let (handle, driver) = new(replica, Counter::default(), Compression::None, memory, loads);
+    let no_errands = Box::new(|never: Infallible, _: &_| match never {});
+    let (handle, driver) =
+        new(replica, Counter::default(), Compression::None, memory, loads, no_errands);
     tokio::spawn(driver.run());
     handle
 }

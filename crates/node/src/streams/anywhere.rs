@@ -15,6 +15,7 @@ use logway_peers::{Kind, Lane};
 use logway_record::{Batch, RecordError};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::committed::without_aborted;
 use super::message::{Answer, Request, Task, decode_answer, encode_answer};
 use crate::Node;
 use crate::append::{Acks, Appender, Appending};
@@ -162,7 +163,7 @@ impl Node {
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
     }
 
-    /// Reads a partition below its last stable offset.
+    /// Reads a partition below its last stable offset. Batches of aborted transactions have no records.
     ///
     /// Errors: `OFFSET_OUT_OF_RANGE`, and those of partitions that cannot be read or whose leader cannot be asked.
     pub async fn read_anywhere(
@@ -425,12 +426,16 @@ impl Node {
             None => return Err(failure(ErrorCode::UnknownServerError)),
         };
         let (start, next) = (found.slice.log_start_offset, found.slice.next_offset);
-        let end = found.replica.last_stable_offset();
+        let end = found.replica.last_stable_offset().get();
         if max_bytes == 0 {
             return Ok(PartitionRead { start, end, next: offset, batches: Bytes::new() });
         }
         let name = found.replica.topic_partition().clone();
-        let read = move || found.slice.read().map_err(|error| Failure::of_reading(&name, &error));
+        let read = move || {
+            let batches = found.slice.read();
+            let batches = batches.map_err(|error| Failure::of_reading(&name, &error))?;
+            without_aborted(batches, &found.aborted).map_err(Failure::from)
+        };
         let batches = off_thread(read).await?;
         Ok(PartitionRead { start, end, next, batches })
     }
@@ -475,7 +480,7 @@ impl Node {
         if !matches!(search, Search::Start) && !replica.knows_what_is_committed() {
             return Err(failure(ErrorCode::NotLeaderOrFollower));
         }
-        let end = replica.last_stable_offset();
+        let end = replica.last_stable_offset().get();
         let time = match search {
             Search::Start => return Ok(log.log_start_offset()),
             Search::End => return Ok(end),

@@ -5,9 +5,11 @@
 //! | [`shard_ends`] | the leader of a closed shard tells where it ends |
 //! | [`deletions`] | streams that are to be deleted, when their time is over |
 //! | [`anywhere`] | appending to, reading and searching a partition, here or by way of its leader |
+//! | [`committed`] | what readers get who know nothing of transactions |
 //! | [`message`] | what nodes say to each other about that, in bytes |
 
 pub mod anywhere;
+mod committed;
 mod deletions;
 mod message;
 mod shard_ends;

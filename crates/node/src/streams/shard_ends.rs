@@ -224,7 +224,9 @@ mod tests {
     #[tokio::test]
     async fn a_closed_shard_tells_its_end_and_takes_nothing_more() {
         let (_dir, replica) = partition(&SimFs::new(1), durable());
-        let on_their_way: Vec<_> = (0..5).map(|_| replica.append(vec![batch()])).collect();
+        let on_their_way: Vec<_> = (0..5)
+            .map(|_| replica.append(vec![batch()], logway_log::AppendOrigin::Client))
+            .collect();
         let (epoch, end) = end_of(&replica, replica.close_intake()).await.expect("it leads");
         assert_eq!((epoch, end), (LeaderEpoch(0), 5));
         for append in on_their_way {
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(replica.intake(), Intake::Closed);
         replica.set_intake(Intake::Open);
         assert_eq!(replica.intake(), Intake::Closed, "older metadata does not open it again");
-        let late = replica.append(vec![batch()]);
+        let late = replica.append(vec![batch()], logway_log::AppendOrigin::Client);
         assert!(matches!(late.not_taken, Some(NotTaken::Closed(_))), "{late:?}");
         late.future.await.expect_err("the log was not asked");
         assert_eq!(replica.log().log_end_offset().0, end);
@@ -247,7 +249,7 @@ mod tests {
         let (_stuck_dir, stuck) = partition(&stuck_fs, durable());
         let (_dir, free) = partition(&SimFs::new(2), durable());
         stuck_fs.hold_syncs();
-        let _under_way = stuck.append(vec![batch()]);
+        let _under_way = stuck.append(vec![batch()], logway_log::AppendOrigin::Client);
         let waiting = [(PartitionId(0), stuck), (PartitionId(1), free)];
         let deadline = Instant::now() + Duration::from_secs(1);
         let (ended, failed) = ends_of(TopicId(Uuid([2; 16])), &waiting, deadline).await;

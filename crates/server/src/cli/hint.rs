@@ -130,6 +130,9 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
         ),
         ErrorCode::InvalidPartitions => Some("partitions can be added but not removed"),
         ErrorCode::GroupIdNotFound => Some("see the groups with 'logway group list'"),
+        ErrorCode::TransactionalIdNotFound => {
+            Some("see the transactional ids with 'logway txn list'")
+        }
         ErrorCode::NonEmptyGroup | ErrorCode::UnknownMemberId => Some(
             "stop the group's members first; see who they are with 'logway group describe GROUP'",
         ),

@@ -34,6 +34,7 @@ mod template;
 mod timestamp;
 mod token;
 mod topic;
+mod txn;
 mod user;
 
 use std::process::ExitCode;
@@ -90,6 +91,9 @@ enum Command {
     /// List, describe, move and delete consumer groups
     #[command(subcommand)]
     Group(group::GroupCommand),
+    /// List and describe transactions
+    #[command(subcommand)]
+    Txn(txn::TxnCommand),
     /// Show and change the settings of topics, brokers, groups and client metrics
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -131,6 +135,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
         Command::Group(command) => in_runtime(group::run(command, &global)),
+        Command::Txn(command) => in_runtime(txn::run(command, &global)),
         Command::Config(command) => in_runtime(config::run(command, &global)),
         Command::User(command) => in_runtime(user::run(command, &global)),
         Command::Acl(command) => in_runtime(acl::run(command, &global)),

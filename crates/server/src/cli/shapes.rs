@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
-use super::{acl, cluster, config, group, log, produce, token, topic, user};
+use super::{acl, cluster, config, group, log, produce, token, topic, txn, user};
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -38,6 +38,7 @@ pub fn shapes() -> Vec<Shape> {
     shapes.push(Shape::document::<produce::Report<'static>>("produce"));
     shapes.push(Shape::lines::<JsonRecord<'static>>("consume"));
     shapes.extend(group::shapes());
+    shapes.extend(txn::shapes());
     shapes.extend(config::shapes());
     shapes.extend(user::shapes());
     shapes.extend(acl::shapes());

@@ -72,7 +72,7 @@ impl World {
         let leader_epoch = self.epoch();
         self.model.partition(name).send(&batch, leader_epoch);
         let log = self.broker.as_ref().expect("the world lives").log(name);
-        let batches = AppendBatches { batches: vec![batch.clone()], leader_epoch };
+        let batches = AppendBatches::new(vec![batch.clone()], leader_epoch);
         // What one sends with others under way goes the same way as they, or it could overtake them.
         if self.started.is_empty() {
             self.is_inline = self.random.below(3) > 0;
@@ -159,7 +159,7 @@ impl World {
         let log = self.broker.as_ref().expect("the world lives").log(&name);
         let leader_epoch = self.epoch();
         let batches = vec![batch(&too_early)];
-        match log.append(AppendBatches { batches, leader_epoch }).wait() {
+        match log.append(AppendBatches::new(batches, leader_epoch)).wait() {
             Err(LogError::OutOfOrderSequence { .. } | LogError::BehindRefused { .. }) => Ok(()),
             Err(error) => self.forgive(&format!("{name}: an append fails"), &error),
             Ok(outcome) => Err(Violation::new(format!("{name} took a gap: {outcome:?}"))),

@@ -74,6 +74,7 @@ impl World {
                     self.append(&offsets_partition(), batch, Some(token));
                 }
                 Effect::Reply { token, reply } => self.replies.push((token, reply)),
+                other => unreachable!("nobody commits by a transaction here: {other:?}"),
             }
         }
     }

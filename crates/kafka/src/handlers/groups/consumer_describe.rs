@@ -9,9 +9,9 @@ use logway_wire::Decoder;
 use logway_wire::messages::consumer_group_describe_response::DescribedGroup;
 use logway_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 
-use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::{expect_reply, question};
 use crate::handlers::authorized_operations::NOT_ASKED;
+use crate::handlers::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use crate::request::{RequestContext, RequestError, Work};
 use logway_node::access::{Operation, Resource};
 use logway_node::groups::Measuring;

@@ -8,9 +8,9 @@ use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::{expect_reply, question};
 use crate::handlers::authorized_operations::NOT_ASKED;
+use crate::handlers::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use crate::request::{RequestContext, RequestError, Work};
 use logway_node::access::{Operation, Resource};
 use logway_node::groups::Measuring;

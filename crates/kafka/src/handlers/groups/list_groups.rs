@@ -7,8 +7,8 @@ use logway_model::ErrorCode;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use logway_wire::{Decoder, WireString};
 
-use super::measured::{self, Part, TooLarge, ask_measured};
 use super::{expect_reply, question};
+use crate::handlers::measured::{self, Part, TooLarge, ask_measured};
 use crate::request::{RequestContext, RequestError, Work};
 use logway_node::memory::Held;
 

@@ -4,8 +4,6 @@
 //! of a client's requests is the order in which the shard sees them; the answer is waited for in
 //! the reply queue.
 
-pub(crate) mod find_coordinator;
-
 pub(crate) mod heartbeat;
 pub(crate) mod join_group;
 pub(crate) mod leave_group;
@@ -22,8 +20,6 @@ mod topic_names;
 pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
-
-mod measured;
 
 use std::future::Future;
 
@@ -93,7 +89,7 @@ where
 }
 
 /// A question to a shard, from the client of a request.
-fn question(context: &RequestContext, body: RequestBody) -> Question {
+pub(super) fn question(context: &RequestContext, body: RequestBody) -> Question {
     let host = context.connection.peer.ip().to_canonical();
     let client = Client {
         id: context.client_id.clone().unwrap_or_default(),
@@ -155,4 +151,4 @@ macro_rules! expect_reply {
         }
     };
 }
-use expect_reply;
+pub(super) use expect_reply;

@@ -15,10 +15,10 @@ use logway_wire::messages::offset_fetch_response::{
 use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use logway_wire::{Decoder, UnreadAge, WireString};
 
-use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
 use crate::handlers::building::ENTRY_BYTES;
+use crate::handlers::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use crate::request::{KnownTopics, RequestContext, RequestError, Work};
 use logway_node::access::Operation;
 use logway_node::groups::Measuring;
@@ -56,7 +56,9 @@ fn start(
     let version = context.version;
     let topics = context.known_topics();
     let Mentions { groups, places } = Mentions::of(offset_fetch_groups(&request, version));
-    let measure = |(group, mentions)| AskedGroup::measure(context, &topics, group, mentions);
+    let is_stable = request.require_stable;
+    let measure =
+        |(group, mentions)| AskedGroup::measure(context, &topics, group, is_stable, mentions);
     let parts = groups.into_iter().map(measure).collect();
     let context = context.clone();
     async move {
@@ -164,6 +166,7 @@ impl AskedGroup {
         context: &RequestContext,
         known: &KnownTopics,
         mut group: OffsetFetchRequestGroup,
+        is_stable: bool,
         mentions: usize,
     ) -> Part<AskedGroup> {
         let group_id = group.group_id.clone();
@@ -181,7 +184,11 @@ impl AskedGroup {
             group.topics = Some(each_once(topics.into_iter().filter_map(name).collect()));
         }
         let is_whole = group.topics.is_none();
-        let measuring = permitted.measure(question(context, RequestBody::OffsetFetch(group)));
+        let body = match is_stable {
+            true => RequestBody::StableOffsetFetch(group),
+            false => RequestBody::OffsetFetch(group),
+        };
+        let measuring = permitted.measure(question(context, body));
         Part { about: AskedGroup { group_id, is_whole, unknown }, measuring, mentions }
     }
 

@@ -27,6 +27,16 @@ impl RequestContext {
         self.check(operation, Resource::Cluster)?;
         Ok(Cluster(Arc::clone(self.node())))
     }
+
+    /// The same, for a requester who may do one of two things with it.
+    pub(crate) fn cluster_for_either(
+        &self,
+        first: Operation,
+        second: Operation,
+    ) -> Result<Cluster, ErrorCode> {
+        let operation = if self.would_allow(first, Resource::Cluster) { first } else { second };
+        self.cluster(operation)
+    }
 }
 
 impl Cluster {

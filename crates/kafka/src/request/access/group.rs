@@ -3,7 +3,8 @@
 use logway_model::{BrokerId, ErrorCode};
 use logway_node::Failure;
 use logway_node::access::{Operation, Resource};
-use logway_node::groups::{Measuring, OFFSETS_TOPIC, Pending, Question, ensure_offsets_topic};
+use logway_node::coordinator_topics::ensure_offsets_topic;
+use logway_node::groups::{Measuring, OFFSETS_TOPIC, Pending, Question};
 use logway_wire::WireString;
 
 use crate::request::RequestContext;

@@ -8,6 +8,7 @@
 //! | [`served_topics`] | topics with their open replicas |
 //! | [`known_topics`] | topics as the metadata has them |
 //! | [`group`] | a group's coordinator |
+//! | [`transactional_id`] | a transactional id's coordinator, and its transaction |
 //! | [`cluster`] | what is about the whole cluster or this node |
 //! | [`sizes`] | numbers for estimates, which no client is told |
 
@@ -17,6 +18,7 @@ mod group;
 mod known_topics;
 mod served_topics;
 mod sizes;
+mod transactional_id;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! A leader with one follower, over a simulated disk.
 
+use logway_log::AppendOrigin;
 use logway_log::LogDir;
 use logway_log::fs::SimFs;
 use logway_model::{PartitionId, TopicId, Uuid};
@@ -42,7 +43,7 @@ impl Leading {
     }
 
     async fn append(&self) {
-        self.replica.append(vec![batch()]).future.await.expect("it leads");
+        self.replica.append(vec![batch()], AppendOrigin::Client).future.await.expect("it leads");
     }
 
     fn take(&self, request: &FetchFromLeader) -> Option<Arc<FetchSession>> {

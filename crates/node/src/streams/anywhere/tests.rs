@@ -9,7 +9,8 @@ use logway_record::{BatchBuilder, Compression};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::groups::{OFFSETS_TOPIC, ensure_offsets_topic};
+use crate::coordinator_topics::ensure_offsets_topic;
+use crate::groups::OFFSETS_TOPIC;
 use crate::log_levels::LogLevels;
 use crate::tasks::wall_clock;
 

@@ -18,6 +18,8 @@ import org.apache.kafka.coordinator.group.generated.GroupMetadataKey;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 import org.apache.kafka.coordinator.group.generated.OffsetCommitKey;
 import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
+import org.apache.kafka.coordinator.transaction.generated.TransactionLogKey;
+import org.apache.kafka.coordinator.transaction.generated.TransactionLogValue;
 
 /** One of Kafka's generated message classes. */
 record MessageClass(String name, Class<? extends Message> type, short lowest, short highest) {
@@ -28,7 +30,11 @@ record MessageClass(String name, Class<? extends Message> type, short lowest, sh
     private static final List<Class<? extends Message>> GROUP_RECORDS =
         List.of(GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class);
 
-    /** The classes of all messages that have a version: the client's by name, then the group coordinator's. */
+    /** The transaction coordinator's. */
+    private static final List<Class<? extends Message>> TRANSACTION_RECORDS =
+        List.of(TransactionLogKey.class, TransactionLogValue.class);
+
+    /** The classes of all messages that have a version: the client's by name, then those of the coordinators. */
     static List<MessageClass> all() throws IOException, URISyntaxException, ReflectiveOperationException {
         Path jar = Path.of(Message.class.getProtectionDomain().getCodeSource().getLocation().toURI());
         var names = new TreeSet<String>();
@@ -47,6 +53,9 @@ record MessageClass(String name, Class<? extends Message> type, short lowest, sh
             }
         }
         for (Class<? extends Message> type : GROUP_RECORDS) {
+            classes.add(of(type.getSimpleName(), type));
+        }
+        for (Class<? extends Message> type : TRANSACTION_RECORDS) {
             classes.add(of(type.getSimpleName(), type));
         }
         return classes;

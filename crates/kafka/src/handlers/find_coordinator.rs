@@ -1,4 +1,4 @@
-//! FindCoordinator: which broker looks after a group.
+//! FindCoordinator: which broker looks after a group, or after a transactional id.
 
 use logway_coordinator::GroupId;
 use logway_metadata::record::Endpoint;
@@ -10,9 +10,10 @@ use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::handlers::building::ENTRY_WITH_MESSAGE_BYTES;
 use crate::handlers::cluster_view::ClusterView;
 use crate::request::{RequestContext, refusal};
-use logway_node::access::{Operation, Resource};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 use logway_node::groups::OFFSETS_TOPIC;
+use logway_node::transactions::TRANSACTIONS_TOPIC;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -54,20 +55,18 @@ struct Found {
 }
 
 async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Found, Failure> {
-    let group = match key_type {
-        GROUP => context.group(key, Operation::Describe).map_err(refusal)?,
+    let leader = match key_type {
+        GROUP => context.group(key, Operation::Describe).map_err(refusal)?.coordinator().await,
         TRANSACTION => {
-            let id = Resource::TransactionalId(key);
-            context.check(Operation::Describe, id).map_err(refusal)?;
-            let message = "transactions are not supported";
-            return Err(Failure::new(ErrorCode::InvalidRequest, message));
+            let id = context.transactional_id(key, Operation::Describe).map_err(refusal)?;
+            id.coordinator().await
         }
         other => {
             let message = format!("there are no coordinators of type {other}");
             return Err(Failure::new(ErrorCode::InvalidRequest, message));
         }
     };
-    let leader = group.coordinator().await.map_err(|failure| {
+    let leader = leader.map_err(|failure| {
         // The client asks again.
         Failure::new(ErrorCode::CoordinatorNotAvailable, failure.message)
     })?;
@@ -75,8 +74,10 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Found
     match leader.and_then(|leader| view.broker(leader)) {
         Some(broker) => Ok(Found { node_id: broker.id, address: broker.address.clone() }),
         None => {
-            let group = GroupId::from(key);
-            let message = format!("the partition of {OFFSETS_TOPIC} for '{group}' is offline");
+            let topic = if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTIONS_TOPIC };
+            // Shortened: it is a client's word.
+            let key = GroupId::from(key);
+            let message = format!("the partition of {topic} for '{key}' is offline");
             Err(Failure::new(ErrorCode::CoordinatorNotAvailable, message))
         }
     }

@@ -7,15 +7,15 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use logway_coordinator::Reply as ShardOutcome;
+use logway_coordinator::{GroupShard, StateMachine};
 use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request};
 
 use crate::connection::UNCOUNTED_BYTES_MAX;
 use crate::request::{EncodedReply, Reply};
 use crate::request::{RequestContext, RequestError, Work, decode_request, encode_reply};
-use logway_node::groups::{Measured, Measuring};
 use logway_node::memory::Held;
+use logway_node::shards::{Measured, Measuring};
 
 /// What one question to one shard costs, for as long as it is open.
 pub(super) const QUESTION_BYTES: usize = 1_024;
@@ -46,19 +46,19 @@ where
 }
 
 /// A part of an answer, before it is measured.
-pub(super) struct Part<T> {
+pub(super) struct Part<T, M: StateMachine = GroupShard> {
     /// What it is about.
     pub(super) about: T,
-    pub(super) measuring: Measuring,
+    pub(super) measuring: Measuring<M>,
     /// How often the answer tells it.
     pub(super) mentions: usize,
 }
 
 /// A part of an answer.
-pub(super) struct ToldPart<T> {
+pub(super) struct ToldPart<T, M: StateMachine = GroupShard> {
     /// What it is about.
     pub(super) about: T,
-    pub(super) answer: Result<ShardOutcome, ErrorCode>,
+    pub(super) answer: Result<M::Reply, ErrorCode>,
     /// How often there is memory to tell it.
     pub(super) mentions: usize,
 }
@@ -74,20 +74,20 @@ pub(super) enum TooLarge {
 }
 
 /// A part whose size is known, with how often it can be told.
-struct Fitting<T> {
+struct Fitting<T, M: StateMachine> {
     about: T,
-    question: Result<Measured, ErrorCode>,
+    question: Result<Measured<M>, ErrorCode>,
     mentions: usize,
 }
 
 /// Asks for the parts of an answer, as far as they fit into the memory for making answers.
 ///
 /// Together with the parts comes the memory for them, to be held until they are sent.
-pub(super) async fn ask_measured<T>(
+pub(super) async fn ask_measured<T, M: StateMachine>(
     context: &RequestContext,
-    parts: Vec<Part<T>>,
+    parts: Vec<Part<T, M>>,
     too_large: TooLarge,
-) -> (Vec<ToldPart<T>>, Held) {
+) -> (Vec<ToldPart<T, M>>, Held) {
     let bytes_max = context.building_budget().limit_bytes();
     let (fitting, answer_bytes) = fit(parts, bytes_max, too_large).await;
     let held = match memory_for(context, answer_bytes).await {
@@ -117,16 +117,16 @@ pub(super) async fn ask_measured<T>(
 }
 
 /// Measures the parts; what of them fits, and how much that takes.
-async fn fit<T>(
-    parts: Vec<Part<T>>,
+async fn fit<T, M: StateMachine>(
+    parts: Vec<Part<T, M>>,
     bytes_max: usize,
     too_large: TooLarge,
-) -> (Vec<Fitting<T>>, usize) {
+) -> (Vec<Fitting<T, M>>, usize) {
     let (mut answer_bytes, mut left_out) = (0, false);
     let mut fitting = Vec::with_capacity(parts.len());
     for Part { about, measuring, mentions } in parts {
         let measured = measuring.measured().await;
-        let bytes = measured.as_ref().map_or(0, Measured::answer_bytes);
+        let bytes = measured.as_ref().map_or(0, |measured| measured.answer_bytes());
         let room = (bytes_max - answer_bytes).checked_div(bytes).unwrap_or(mentions);
         let (question, mentions) = match room.min(mentions) {
             0 if bytes > bytes_max => (Err(ErrorCode::PolicyViolation), mentions),

@@ -1,0 +1,192 @@
+//! AddPartitionsToTxn: partitions become part of a transaction, or are found to be (KIP-98, KIP-890).
+//!
+//! | version | who asks |
+//! |---|---|
+//! | 0–3 | a client, about one transaction |
+//! | 4 | a broker, about several; some of them are only to be verified |
+//! | 5 | the same, for clients that raise their epoch with each transaction |
+
+use std::collections::HashSet;
+
+use logway_coordinator::transactions::{TransactionReply, TransactionRequest, TransactionVersion};
+use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
+use logway_wire::WireString;
+use logway_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
+use logway_wire::messages::add_partitions_to_txn_response::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
+};
+use logway_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
+
+use super::{check_id, known_code, producer};
+use crate::handlers::building::ENTRY_BYTES;
+use crate::handlers::repeats::merge_same;
+use crate::request::RequestContext;
+use logway_node::access::{Operation, Resource};
+
+const KNOWS_FENCED_FROM: i16 = 2;
+const OF_BROKERS_FROM: i16 = 4;
+const EPOCH_BUMP_FROM: i16 = 5;
+
+/// An entry for each partition, and what the shard is asked.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &AddPartitionsToTxnRequest) -> usize {
+    let of_brokers = request.transactions.iter().flat_map(|it| &it.topics);
+    let topics = request.v3_and_below_topics.iter().chain(of_brokers);
+    topics.map(|topic| (1 + topic.partitions.len()) * ENTRY_BYTES).sum()
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    mut request: AddPartitionsToTxnRequest,
+) -> AddPartitionsToTxnResponse {
+    if context.version >= OF_BROKERS_FROM {
+        return answer_broker(&context, request).await;
+    }
+    let transaction = AddPartitionsToTxnTransaction {
+        transactional_id: std::mem::take(&mut request.v3_and_below_transactional_id),
+        producer_id: request.v3_and_below_producer_id,
+        producer_epoch: request.v3_and_below_producer_epoch,
+        topics: std::mem::take(&mut request.v3_and_below_topics),
+        ..AddPartitionsToTxnTransaction::default()
+    };
+    let id = Resource::TransactionalId(&transaction.transactional_id);
+    let results_by_topic_v3_and_below = match context.check(Operation::Write, id) {
+        Ok(()) => answer(&context, &transaction, Some(Operation::Write)).await,
+        Err(code) => tell(&each_once(&transaction.topics), |_, _| code),
+    };
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
+}
+
+async fn answer_broker(
+    context: &RequestContext,
+    request: AddPartitionsToTxnRequest,
+) -> AddPartitionsToTxnResponse {
+    if let Err(code) = context.check(Operation::ClusterAction, Resource::Cluster) {
+        return AddPartitionsToTxnResponse { error_code: code.code(), ..Default::default() };
+    }
+    let mut results_by_transaction = Vec::with_capacity(request.transactions.len());
+    for transaction in request.transactions {
+        let topic_results = answer(context, &transaction, None).await;
+        let transactional_id = transaction.transactional_id;
+        results_by_transaction.push(AddPartitionsToTxnResult {
+            transactional_id,
+            topic_results,
+            ..Default::default()
+        });
+    }
+    AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() }
+}
+
+/// Adds all partitions or none. `operation` is what the requester must be allowed to do with each topic.
+async fn answer(
+    context: &RequestContext,
+    transaction: &AddPartitionsToTxnTransaction,
+    operation: Option<Operation>,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let topics = &each_once(&transaction.topics);
+    let mut partitions = Vec::new();
+    let refusal = |topic: &WireString, number: i32| {
+        if let Some(operation) = operation {
+            context.check(operation, Resource::Topic(topic))?;
+        }
+        let unknown = ErrorCode::UnknownTopicOrPartition;
+        let topic = TopicName::new(topic).map_err(|_illegal| unknown)?;
+        let partition = TopicPartition::new(topic, PartitionId(number));
+        if context.exists(&partition) { Ok(partition) } else { Err(unknown) }
+    };
+    let mut is_refused = false;
+    let mut refused = tell(topics, |topic, number| match refusal(topic, number) {
+        Ok(partition) => {
+            partitions.push(partition);
+            ErrorCode::OperationNotAttempted
+        }
+        Err(code) => {
+            is_refused = true;
+            code
+        }
+    });
+    if is_refused {
+        return refused;
+    }
+    if let Err(code) = check_id(&transaction.transactional_id) {
+        return tell(topics, |_, _| code);
+    }
+    let outcomes = ask(context, transaction, partitions).await;
+    let told = refused.iter_mut().flat_map(|topic| &mut topic.results_by_partition);
+    for (told, outcome) in told.zip(outcomes) {
+        let code = outcome.err().unwrap_or(ErrorCode::None);
+        // Those that know how to abort are the brokers, which tell their clients what these know.
+        let version = context.version;
+        let code = known_code(code, version >= KNOWS_FENCED_FROM, version >= OF_BROKERS_FROM);
+        told.partition_error_code = code.code();
+    }
+    refused
+}
+
+async fn ask(
+    context: &RequestContext,
+    transaction: &AddPartitionsToTxnTransaction,
+    partitions: Vec<TopicPartition>,
+) -> Vec<Result<(), ErrorCode>> {
+    let count = partitions.len();
+    let id = transaction.transactional_id.as_str();
+    let producer = producer(transaction.producer_id, transaction.producer_epoch);
+    let version = match context.version {
+        EPOCH_BUMP_FROM.. => TransactionVersion::EPOCH_BUMP,
+        _ => TransactionVersion::CLASSIC,
+    };
+    let reply = context.ask_transactions(id, |_| match transaction.verify_only {
+        true => TransactionRequest::VerifyPartitions {
+            transactional_id: id.into(),
+            producer,
+            partitions: partitions.clone(),
+        },
+        false => TransactionRequest::AddPartitions {
+            transactional_id: id.into(),
+            producer,
+            partitions: partitions.clone(),
+            version,
+        },
+    });
+    match reply.await {
+        Ok(TransactionReply::AddPartitions(outcome)) => vec![outcome; count],
+        Ok(TransactionReply::VerifyPartitions(outcomes)) => outcomes,
+        Ok(other) => unreachable!("the shard answered {other:?}"),
+        Err(code) => vec![Err(code); count],
+    }
+}
+
+/// Each topic and each partition once, as Kafka tells them, however often the request names them.
+fn each_once(topics: &[AddPartitionsToTxnTopic]) -> Vec<AddPartitionsToTxnTopic> {
+    let name = |topic: &AddPartitionsToTxnTopic| topic.name.clone();
+    let topics = topics.iter().cloned();
+    let mut topics =
+        merge_same(topics, name, |topic, other| topic.partitions.extend(other.partitions));
+    for topic in &mut topics {
+        let mut seen = HashSet::new();
+        topic.partitions.retain(|number| seen.insert(*number));
+    }
+    topics
+}
+
+/// An answer for each partition.
+fn tell(
+    topics: &[AddPartitionsToTxnTopic],
+    mut code: impl FnMut(&WireString, i32) -> ErrorCode,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let topics = topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|&partition_index| {
+            let partition_error_code = code(&topic.name, partition_index).code();
+            AddPartitionsToTxnPartitionResult {
+                partition_index,
+                partition_error_code,
+                ..Default::default()
+            }
+        });
+        let results_by_partition = partitions.collect();
+        let name = topic.name.clone();
+        AddPartitionsToTxnTopicResult { name, results_by_partition, ..Default::default() }
+    });
+    topics.collect()
+}

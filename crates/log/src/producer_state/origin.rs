@@ -1,0 +1,29 @@
+//! Who appends.
+
+use super::verification::VerificationGuard;
+
+/// Who appends batches, which says what is asked of those that are part of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AppendOrigin {
+    /// A client. Its batches go on with a transaction that is open here, or are part of none.
+    #[default]
+    Client,
+    /// A client, and the transaction coordinator was asked: the partition is part of the producer's open transaction. See
+    /// [`Log::begin_verification`](crate::Log::begin_verification).
+    Verified(VerificationGuard),
+    /// A coordinator of this node, which knows what it does.
+    Coordinator,
+    /// The transaction coordinator, which ends transactions of this version. All batches are markers.
+    Markers(TransactionVersion),
+}
+
+/// `transaction.version` (KIP-890), of the transaction that a marker ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransactionVersion(pub i8);
+
+impl TransactionVersion {
+    /// Whether the coordinator raises the producer's epoch with each marker.
+    pub fn raises_epoch(self) -> bool {
+        self.0 >= 2
+    }
+}

@@ -1,0 +1,163 @@
+//! The transaction coordinator, and what leaders of partitions have to do with it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | this one | the shards of `__transaction_state` that this node leads |
+//! | [`joining`] | the leader of a partition asks before it takes the first record of a transaction |
+//! | [`markers`] | the coordinator has markers written, here and on other nodes |
+//! | [`ending`] | the leader of a partition writes a marker |
+//! | [`calls`], [`message`] | what nodes ask each other, in bytes |
+
+mod calls;
+mod ending;
+mod joining;
+mod markers;
+mod message;
+
+use std::sync::Arc;
+
+pub use logway_coordinator::transactions::TRANSACTIONS_TOPIC;
+use logway_coordinator::transactions::{
+    TransactionReply, TransactionRequest, TransactionSettings, TransactionShard,
+};
+use logway_coordinator::{Client, GroupMemory, partition_of_transactional_id};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{BrokerId, ErrorCode, PartitionId, ProducerId};
+use logway_record::Compression;
+
+use crate::Node;
+use crate::memory::MemoryBudget;
+use crate::shards::{self, ShardTable};
+use crate::topics::Topic;
+pub use ending::StartedEnd;
+pub use joining::{TransactionClaim, TransactionPart, refusal_for_producer};
+use markers::MarkerQueues;
+pub use markers::TransactionMetrics;
+
+/// A question to a shard of transactions.
+pub type Question = shards::Question<TransactionShard>;
+/// A reply on its way.
+pub type Pending = shards::Pending<TransactionShard>;
+/// A question whose answer is being measured.
+pub type Measuring = shards::Measuring<TransactionShard>;
+
+/// All shards of this broker.
+pub struct TransactionCoordinator {
+    settings: TransactionSettings,
+    /// What all transactional ids take.
+    pub(crate) memory: GroupMemory,
+    reply_memory: MemoryBudget,
+    shards: ShardTable<TransactionShard>,
+    queues: MarkerQueues,
+    /// What is counted.
+    pub metrics: TransactionMetrics,
+}
+
+impl TransactionCoordinator {
+    /// Without shards, until [`TransactionCoordinator::follow`] is told of partitions.
+    pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> TransactionCoordinator {
+        let transactions = &settings.transactions;
+        let id_expiration_ms = transactions.id_expiration.as_millis();
+        TransactionCoordinator {
+            settings: TransactionSettings {
+                timeout_max_ms: transactions.timeout_max_ms,
+                id_expiration_ms: i64::try_from(id_expiration_ms).unwrap_or(i64::MAX),
+                ..TransactionSettings::default()
+            },
+            memory: GroupMemory::new(transactions.memory_max_bytes),
+            reply_memory,
+            shards: ShardTable::new(),
+            queues: MarkerQueues::default(),
+            metrics: TransactionMetrics::default(),
+        }
+    }
+
+    /// Begins the shards of partitions that are led here now, and ends those of partitions that are not any more. To be
+    /// called in a runtime.
+    pub(crate) fn follow(&self, node: &Arc<Node>, topic: Option<&Arc<Topic>>) {
+        self.shards.follow(topic, |partition, loads| {
+            let node = Arc::downgrade(node);
+            shards::new(
+                partition,
+                TransactionShard::new(self.settings.clone(), self.memory.clone()),
+                Compression::None,
+                self.reply_memory.clone(),
+                loads,
+                Box::new(move |order, shard| markers::begin(node.clone(), shard.clone(), order)),
+            )
+        });
+    }
+
+    /// Whether a producer may have such a transaction timeout: it is judged before its coordinator is looked for.
+    pub fn check_timeout(&self, timeout_ms: i32) -> Result<(), ErrorCode> {
+        self.settings.check_timeout(timeout_ms)
+    }
+
+    /// Asks the shard of a transactional id. The order of calls is the order in which the shard is asked.
+    pub fn ask(&self, id: &str, question: Question) -> Pending {
+        let shards = self.shards.all();
+        let place = place_among(shards.len(), id);
+        Pending::of(place.and_then(|place| shards[place].as_ref()), question)
+    }
+
+    /// Asks the shard of a transactional id how large its answer would be.
+    pub fn measure(&self, id: &str, question: Question) -> Measuring {
+        let shards = self.shards.all();
+        let place = place_among(shards.len(), id);
+        Measuring::of(place.and_then(|place| shards[place].as_ref()), question)
+    }
+
+    /// Asks every shard there is how large its answer would be.
+    pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
+        let shards = self.shards.all();
+        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
+    }
+
+    /// Ends all shards, and waits until what they have begun to write is written.
+    pub(crate) async fn stop(&self) {
+        self.shards.stop().await;
+    }
+}
+
+/// The index of the shard that an id belongs to; `None` if there are no shards.
+fn place_among(shards: usize, id: &str) -> Option<usize> {
+    let count = u32::try_from(shards).ok().filter(|&count| count > 0)?;
+    usize::try_from(partition_of_transactional_id(id, count)).ok()
+}
+
+impl Node {
+    /// The partition of `__transaction_state` that an id belongs to, and the broker that leads it; `None` if nobody does.
+    pub fn transaction_coordinator(&self, id: &str) -> Option<(PartitionId, BrokerId)> {
+        let image = self.image();
+        let topic = image.topic(TRANSACTIONS_TOPIC)?;
+        let count = u32::try_from(topic.partition_count()).ok().filter(|&count| count > 0)?;
+        let number = i32::try_from(partition_of_transactional_id(id, count)).ok()?;
+        let partition = PartitionId(number);
+        Some((partition, topic.partition(partition)?.leader?))
+    }
+
+    /// Asks the shard of a transactional id, and once more with a new producer id if it needs one.
+    pub async fn ask_transactions(
+        self: &Arc<Self>,
+        id: &str,
+        request: impl Fn(Option<ProducerId>) -> TransactionRequest,
+    ) -> Result<TransactionReply, ErrorCode> {
+        let question = |fresh_id| Question {
+            version: 0,
+            client: Client::default(),
+            body: request(fresh_id),
+            held: Vec::new(),
+        };
+        let reply = self.transactions.ask(id, question(None)).reply().await?;
+        if reply != TransactionReply::NeedsProducerId {
+            return Ok(reply);
+        }
+        let (fresh_id, _) =
+            self.next_producer_id().await.map_err(|failure| match failure.code {
+                // As in Kafka: each client asks again after this one.
+                ErrorCode::NotController => ErrorCode::CoordinatorLoadInProgress,
+                code => code,
+            })?;
+        self.transactions.ask(id, question(Some(fresh_id))).reply().await
+    }
+}
