@@ -42,8 +42,8 @@ pub use given::Secret;
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
     BearerSettings, ClientAuth, KINESIS_LISTENER, ListenerSettings, LogspecSettings, SaslSettings,
-    SecurityProtocol, TlsSettings, UNNAMED_LISTENER,
+    SecurityProtocol, TlsSettings,
 };
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};
-pub use value::{Value, address_limits};
+pub use value::{UNNAMED_LISTENER, Value, address_limits};

@@ -20,9 +20,6 @@ use crate::record::{Endpoint, NODE_LISTENER};
 use crate::sasl::SaslMechanism;
 use logway_model::TopicName;
 
-/// The listener of addresses that have no name in front of them.
-pub const UNNAMED_LISTENER: &str = "PLAINTEXT";
-
 /// The listener for Kinesis clients.
 pub const KINESIS_LISTENER: &str = "KINESIS";
 

@@ -7,9 +7,11 @@ use std::path::Path;
 
 use super::client_metrics::parse_match;
 use super::definition::{JOIN_TOKENS_MAX, Kind};
-use super::listeners::UNNAMED_LISTENER;
 use crate::join_token::JoinToken;
 use crate::record::Endpoint;
+
+/// The listener of addresses that have no name in front of them.
+pub const UNNAMED_LISTENER: &str = "PLAINTEXT";
 
 /// A checked value.
 ///
