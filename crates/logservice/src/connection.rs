@@ -39,6 +39,10 @@ const HEAD_BYTES_MAX: u32 = 16 << 10;
 /// What a client may send before it is read. It is the one thing that takes memory without being counted.
 const WINDOW_BYTES: u32 = 256 << 10;
 
+/// The same of all calls of a connection. The library closes connections whose unread frames are many and small: it allows half of
+/// this for what such frames take beside their bytes, 256 each. So this is twice what a stream of appends has credit for, doubled.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+
 /// What of a stream waits for the socket, beyond its client's window.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
@@ -126,7 +130,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .max_concurrent_streams(CALLS_MAX)
         .max_header_list_size(HEAD_BYTES_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(Some(PING_INTERVAL))
         .keep_alive_timeout(PING_INTERVAL);

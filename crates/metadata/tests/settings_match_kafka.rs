@@ -30,6 +30,9 @@ const OTHER_DEFAULTS: &[&str] = &[
     "leader.imbalance.check.interval.seconds",
     // Bounds for a small machine, where Kafka has none.
     "group.max.size",
+    "group.consumer.max.size",
+    // Streams groups are not served.
+    "group.coordinator.rebalance.protocols",
     "max.connections",
     "queued.max.request.bytes",
     // A client that has not said who it is gets little.

@@ -43,7 +43,7 @@ use session::Session;
 const CREDIT_BYTES: usize = 8 << 20;
 
 /// The same for their number.
-const CREDIT_APPENDS: usize = 4_096;
+const CREDIT_APPENDS: usize = 1_024;
 
 /// Partitions that one stream may append to.
 const LANES_MAX: usize = 10_000;

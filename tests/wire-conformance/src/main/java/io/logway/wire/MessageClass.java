@@ -14,6 +14,20 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.types.Schema;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupCurrentMemberAssignmentKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupCurrentMemberAssignmentValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupMemberMetadataKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupMemberMetadataValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupMetadataKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupMetadataValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupPartitionMetadataKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupPartitionMetadataValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupRegularExpressionKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupRegularExpressionValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberValue;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMetadataKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMetadataValue;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataKey;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 import org.apache.kafka.coordinator.group.generated.OffsetCommitKey;
@@ -28,7 +42,22 @@ record MessageClass(String name, Class<? extends Message> type, short lowest, sh
 
     /** The group coordinator's records for which there is code. */
     private static final List<Class<? extends Message>> GROUP_RECORDS =
-        List.of(GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class);
+        List.of(
+            ConsumerGroupCurrentMemberAssignmentKey.class,
+            ConsumerGroupCurrentMemberAssignmentValue.class,
+            ConsumerGroupMemberMetadataKey.class,
+            ConsumerGroupMemberMetadataValue.class,
+            ConsumerGroupMetadataKey.class,
+            ConsumerGroupMetadataValue.class,
+            ConsumerGroupPartitionMetadataKey.class,
+            ConsumerGroupPartitionMetadataValue.class,
+            ConsumerGroupRegularExpressionKey.class,
+            ConsumerGroupRegularExpressionValue.class,
+            ConsumerGroupTargetAssignmentMemberKey.class,
+            ConsumerGroupTargetAssignmentMemberValue.class,
+            ConsumerGroupTargetAssignmentMetadataKey.class,
+            ConsumerGroupTargetAssignmentMetadataValue.class,
+            GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class);
 
     /** The transaction coordinator's. */
     private static final List<Class<? extends Message>> TRANSACTION_RECORDS =
