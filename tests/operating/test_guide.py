@@ -94,6 +94,7 @@ class Guide(unittest.TestCase):
             "Move it to another disk, or machine": self.after_move,
             "Upgrade it": self.after_upgrade,
             "Add a disk": self.after_disk,
+            "Transactions that hang": lambda printed: None,
             "Limit its memory": self.after_limit,
             "Limit its disk": self.after_disk_limit,
             "A disk is full": self.after_full,

@@ -44,7 +44,7 @@ const WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// What of a stream waits for the socket, beyond its client's window.
-const SEND_BUFFER_BYTES: usize = 256 << 10;
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 
 /// Clients are asked so often whether they are there.
 const PING_INTERVAL: Duration = Duration::from_secs(20);

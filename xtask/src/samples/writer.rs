@@ -84,13 +84,13 @@ impl<'a> Writer<'a> {
                 out.push(1);
                 out.extend(self.random.bytes(primitive.bytes() - 1));
             }
-            Type::Struct(name) => {
-                assert!(
-                    !field.is_nullable(),
-                    "a nullable tagged struct would begin with its presence"
-                );
-                self.write_set_struct(out, name);
+            // The default is null, so that any struct will do.
+            Type::Struct(name) if field.nullable.contains(self.version) => {
+                let message = self.message;
+                out.push(1);
+                self.write_struct(out, message.find_struct(name));
             }
+            Type::Struct(name) => self.write_set_struct(out, name),
             ty => {
                 let len = 1 + self.len(out.len() > LARGE_BYTES);
                 self.write_sized(out, ty, len, true);
