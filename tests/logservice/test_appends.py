@@ -15,6 +15,7 @@ from log_client import DEADLINE_S, Appender, connect, read
 from logway.log.v1 import log_pb2, log_pb2_grpc
 
 from harness.cluster import Cluster
+from harness.cluster_status import wait_until_all_vote
 from harness.load import create_topics
 from harness.logway import Logway
 
@@ -177,6 +178,7 @@ class Killed(unittest.TestCase):
         """The client knows a node that leads nothing, and appends through it."""
         with Cluster("logservice-cluster", settings=SETTINGS) as cluster:
             nodes = cluster.nodes
+            wait_until_all_vote(cluster)
             create_topics(nodes[0].bootstrap, NewTopic("kept", 1, 3, config={"min.insync.replicas": "2"}))
 
             def leader() -> int:

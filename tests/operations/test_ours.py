@@ -8,10 +8,11 @@ import unittest
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
+from harness.cluster_status import status, wait_until_all_vote
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
-from ours import ended, logway, spawn, status, wait_until_all_vote
+from ours import ended, logway, spawn
 from test_tools import has_log, partitions_of, replicas_of
 from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 

@@ -7,9 +7,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from harness.cluster import Cluster
+from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, QUIET, admin_client, create_topics
 from harness.waiting import wait_until
-from ours import wait_until_all_vote
 from tools import elect_leaders, generated, plan_of, reassign
 from written import PARTITIONS, TOPIC, written_cluster
 
