@@ -9,10 +9,8 @@ back. Ends with 1 if anything was.
 """
 
 import argparse
-import json
 import os
 import random
-import subprocess
 import sys
 import time
 
@@ -22,17 +20,12 @@ from client_writers import Load, stopped_acks, wait_until_all_go_on, written_by_
 from written import wait_until_in_sync
 
 from harness.cluster import Cluster, Node
-from harness.logway import BINARY
+from harness.cluster_status import status
 from harness.seed import SEED
 
 STILL_S = 0.5
 # Of each partition, so that none is left out.
 GOES_ON_RECORDS = 20
-
-
-def status(bootstrap: str) -> dict:
-    command = [BINARY, "-b", bootstrap, "cluster", "status", "--format", "json"]
-    return json.loads(subprocess.run(command, capture_output=True, timeout=60).stdout)
 
 
 class Rounds:

@@ -6,10 +6,10 @@ import unittest
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
+from harness.cluster_status import status, wait_until_all_vote
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
-from kill_rounds import status
 from written import wait_until_in_sync, written_cluster
 
 ROUNDS = 3
@@ -36,8 +36,7 @@ class Faults(unittest.TestCase):
     def test_a_controller_that_was_paused_fences_nobody(self):
         """It has heard nobody while it was stopped. The one that was elected meanwhile has."""
         with written_cluster("faults-controller") as (cluster, writer):
-            voters = lambda: [node["id"] for node in status(cluster.bootstrap)["nodes"] if node["voter"]]
-            wait_until(lambda: len(voters()) == 3, "three voters", DEADLINE_S)
+            wait_until_all_vote(cluster)
             # While it grows, the quorum needs the majorities of before and of then. What is committed next is behind that.
             for name in ("grown", "and-known"):
                 create_topics(cluster.bootstrap, NewTopic(name, 1, 3))

@@ -7,6 +7,7 @@ import unittest
 from harness.apache_kafka import SMALL_JVM, java, need_kafka
 from harness.broker import BrokerFailed
 from harness.cluster import Cluster, Node
+from harness.cluster_status import status, wait_until_all_vote
 from harness.logway import BINARY
 from harness.waiting import wait_until
 
@@ -32,14 +33,10 @@ class Members(unittest.TestCase):
         self.cluster.__enter__()
         self.addCleanup(self.cluster.kill)
         self.bootstrap = self.cluster.node(1).bootstrap
-        wait_until(lambda: len(self.voters()) == 3, "three nodes vote", COMMAND_DEADLINE_S)
-
-    def status(self) -> dict:
-        done = logway("cluster", "status", "-b", self.bootstrap, "--format", "json")
-        return json.loads(done.stdout)
+        wait_until_all_vote(self.cluster)
 
     def nodes(self) -> dict[int, dict]:
-        return {node["id"]: node for node in self.status()["nodes"]}
+        return {node["id"]: node for node in status(self.bootstrap)["nodes"]}
 
     def voters(self) -> set[int]:
         return {number for number, node in self.nodes().items() if node["voter"]}
@@ -85,7 +82,7 @@ class Members(unittest.TestCase):
         self.assertEqual(self.printed("consume", "kept", "-o", "start", "-e"), RECORD.decode())
 
     def test_kafkas_tool_takes_a_vote_and_gives_it_back(self):
-        leader = self.status()["controller"]
+        leader = status(self.bootstrap)["controller"]
         number = next(iter(sorted(self.voters() - {leader})))
         before = self.replication()
         self.assertTrue(all(lag >= 0 for _, lag, _ in before.values()), before)
@@ -119,7 +116,7 @@ class Members(unittest.TestCase):
         self.assertIn("DuplicateVoter", said)
 
     def test_logway_removes_a_node_that_lives(self):
-        leader = self.status()["controller"]
+        leader = status(self.bootstrap)["controller"]
         self.bootstrap = next(node for number, node in enumerate(self.cluster.nodes, 1) if number != leader).bootstrap
         self.printed("topic", "create", "alone", "-p", "8", "-r", "1")
         remove = ["cluster", "remove", str(leader)]

@@ -5,11 +5,11 @@ import time
 import unittest
 
 from confluent_kafka.admin import NewTopic
-from kill_rounds import status
 from verifiable import consumer, producer
 from written import TWO_IN_SYNC, wait_until_in_sync
 
 from harness.cluster import Cluster, Node
+from harness.cluster_status import status
 from harness.load import DEADLINE_S, admin_client, create_topics
 from harness.waiting import wait_until
 

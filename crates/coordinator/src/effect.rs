@@ -4,7 +4,8 @@ use std::convert::Infallible;
 
 use crate::record::GroupRecord;
 use crate::request::{Reply as GroupReply, RequestToken};
-use crate::transactions::{Producer, TransactionOutcome, TransactionVersion};
+use crate::transactions::{Producer, TransactionOutcome};
+use logway_model::TransactionVersion;
 
 /// The shard's name for records that it wants appended; they rise from append to append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -4,7 +4,6 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use logway_model::Uuid;
 use logway_wire::WireString;
 
 /// How much of a name people are shown: no id that we make up is longer.
@@ -17,12 +16,6 @@ pub(crate) fn excerpt(text: &str, bytes_max: usize) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// A random id as Java writes it.
-pub(crate) fn hyphenated(id: Uuid) -> String {
-    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 macro_rules! shared_text {

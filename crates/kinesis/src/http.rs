@@ -294,9 +294,7 @@ fn with_body(
 
 /// By these AWS's support finds a request; here they only have to be there.
 fn add_ids(headers: &mut HeaderMap) {
-    let id = random_uuid().0;
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let id = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+    let id = random_uuid().hyphenated();
     headers.insert("x-amzn-requestid", value(&id));
     let longer: Vec<u8> = (0..5).flat_map(|_| random_uuid().0).take(72).collect();
     headers.insert("x-amz-id-2", value(&STANDARD.encode(longer)));

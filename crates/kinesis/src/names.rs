@@ -1,6 +1,7 @@
 //! Names of streams, shards and consumers, as AWS writes them.
 
 use logway_model::PartitionId;
+use logway_model::calendar::date_of_days;
 
 /// The names of an account in a region.
 #[derive(Debug, Clone)]
@@ -74,20 +75,6 @@ pub(crate) fn message_time(ms: i64) -> String {
     let month = MONTHS[usize::try_from(month - 1).unwrap_or(0)];
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{weekday} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
-}
-
-/// The year, month and day that is so many days after the first of 1970.
-pub(crate) fn date_of_days(days: i64) -> (i64, i64, i64) {
-    // In eras of 400 years that begin in March (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-    let from_march = days + 719_468;
-    let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

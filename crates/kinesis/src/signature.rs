@@ -10,6 +10,7 @@ use std::ops::Range;
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
+use logway_model::calendar::{date_of_days, days_of_date};
 use sha2::{Digest, Sha256};
 
 use crate::authentication::Signed;
@@ -338,19 +339,10 @@ fn parse_time(text: &str) -> Option<i64> {
     Some((days_of_date(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000)
 }
 
-/// The days from 1970 to a date: the way back of [`crate::names::date_of_days`].
-fn days_of_date(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
 fn format_time(ms: i64) -> String {
     let seconds = ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = crate::names::date_of_days(days);
+    let (year, month, day) = date_of_days(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }

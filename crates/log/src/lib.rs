@@ -46,7 +46,7 @@ pub use log::Log;
 pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog, Truncation};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
-pub use producer_state::{AbortedTransaction, AppendOrigin, TransactionVersion, VerificationGuard};
+pub use producer_state::{AbortedTransaction, AppendOrigin, VerificationGuard};
 pub use random::random_uuid;
 pub use read::{
     CommittedSlice, FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOffset,

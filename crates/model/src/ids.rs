@@ -22,6 +22,12 @@ impl Uuid {
         Uuid(bits)
     }
 
+    /// As others write it (RFC 9562): 36 characters, hexadecimal digits in five groups.
+    pub fn hyphenated(self) -> String {
+        let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
     /// Whether this is [`Uuid::ZERO`].
     pub fn is_zero(self) -> bool {
         self == Uuid::ZERO

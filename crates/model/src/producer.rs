@@ -1,4 +1,4 @@
-//! The identity of an idempotent producer (KIP-98).
+//! The identity of an idempotent producer (KIP-98), and the protocol of its transactions.
 
 use std::fmt;
 
@@ -36,6 +36,23 @@ impl ProducerEpoch {
 impl fmt::Display for ProducerEpoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// The protocol of a transaction: `transaction.version` (KIP-890).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionVersion(pub i16);
+
+impl TransactionVersion {
+    /// That of clients which end transactions by EndTxn below version 5: their epoch stays.
+    pub const CLASSIC: TransactionVersion = TransactionVersion(0);
+
+    /// Each end of a transaction raises the epoch, and Produce adds partitions.
+    pub const EPOCH_BUMP: TransactionVersion = TransactionVersion(2);
+
+    /// Whether each end of a transaction raises the epoch.
+    pub fn bumps_epoch(self) -> bool {
+        self >= TransactionVersion::EPOCH_BUMP
     }
 }
 

@@ -1,33 +1,11 @@
 //! Times as logs write them, in milliseconds since 1970. Where no zone is said, it is UTC.
 
+use logway_model::calendar::{date_of_days, days_of_date};
+
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 const DAY_MS: i64 = 86_400_000;
-
-/// Days since 1970 of a date (Howard Hinnant, "chrono-compatible low-level date algorithms").
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The date of days since 1970.
-pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
 
 /// A time of RFC 5424. Its zone and its fraction may be missing.
 pub(crate) fn parse_rfc5424(text: &str) -> Option<i64> {
@@ -65,7 +43,7 @@ fn of_parts(year: i64, month: i64, day: i64, hour: i64, minute: i64, second: i64
         && (0..=60).contains(&second)
         && (0..=9999).contains(&year);
     let seconds = (hour * 60 + minute) * 60 + second;
-    is_sound.then(|| days_from_civil(year, month, day) * DAY_MS + seconds * 1000)
+    is_sound.then(|| days_of_date(year, month, day) * DAY_MS + seconds * 1000)
 }
 
 /// A time of RFC 3164, `MMM d HH:mm:ss`, which says no year: the one that puts it between eleven months before now
@@ -77,7 +55,7 @@ pub(crate) fn parse_rfc3164(text: &str, now_ms: i64) -> Option<i64> {
     let day = parts.next()?.parse().ok()?;
     let mut time = parts.next()?.splitn(3, ':').map(|part| part.parse::<i64>().ok());
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
-    let (year, _, _) = civil_from_days(now_ms.div_euclid(DAY_MS));
+    let (year, _, _) = date_of_days(now_ms.div_euclid(DAY_MS));
     let in_year = |year| of_parts(year, month, day, hour, minute, second);
     let this_year = in_year(year)?;
     if this_year > now_ms && months_later(this_year, -1) > now_ms {
@@ -90,12 +68,12 @@ pub(crate) fn parse_rfc3164(text: &str, now_ms: i64) -> Option<i64> {
 }
 
 fn months_later(at_ms: i64, months: i64) -> i64 {
-    let (year, month, day) = civil_from_days(at_ms.div_euclid(DAY_MS));
+    let (year, month, day) = date_of_days(at_ms.div_euclid(DAY_MS));
     let months = year * 12 + month - 1 + months;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
     let last_day =
-        days_from_civil(year + month / 12, month % 12 + 1, 1) - days_from_civil(year, month, 1);
-    days_from_civil(year, month, day.min(last_day)) * DAY_MS + at_ms.rem_euclid(DAY_MS)
+        days_of_date(year + month / 12, month % 12 + 1, 1) - days_of_date(year, month, 1);
+    days_of_date(year, month, day.min(last_day)) * DAY_MS + at_ms.rem_euclid(DAY_MS)
 }
 
 /// A time in the letters of Java's `SimpleDateFormat`. Known are `y M d H m s S Z` and quoted text.
@@ -165,10 +143,10 @@ mod tests {
     #[test]
     fn dates_round_trip() {
         for days in (-800_000..800_000).step_by(97) {
-            let (year, month, day) = civil_from_days(days);
-            assert_eq!(days_from_civil(year, month, day), days);
+            let (year, month, day) = date_of_days(days);
+            assert_eq!(days_of_date(year, month, day), days);
         }
-        assert_eq!(civil_from_days(0), (1970, 1, 1));
+        assert_eq!(date_of_days(0), (1970, 1, 1));
     }
 
     #[test]
@@ -197,7 +175,7 @@ mod tests {
             ("2024-06-15T00:00:00Z", "Jul 10 00:00:00", 2024),
         ] {
             let found = parse_rfc3164(text, now(at)).expect("is a time");
-            assert_eq!(civil_from_days(found.div_euclid(DAY_MS)).0, year, "{text} at {at}");
+            assert_eq!(date_of_days(found.div_euclid(DAY_MS)).0, year, "{text} at {at}");
         }
         assert_eq!(parse_rfc3164("Foo 31 00:00:00", 0), None);
     }

@@ -6,6 +6,7 @@ mod regex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use logway_log::random_uuid;
 
 pub(crate) use self::host::HOST;
 use self::host::HostHeader;
@@ -152,7 +153,7 @@ impl Interceptor {
                 set(header, *preserves, &|| value.clone())
             }
             Interceptor::Uuid { header, prefix, preserves } => {
-                set(header, *preserves, &|| format!("{prefix}{}", random_uuid()));
+                set(header, *preserves, &|| format!("{prefix}{}", random_uuid().hyphenated()));
             }
             Interceptor::Extractor(extractor) => extractor.extract(event),
             Interceptor::RemoveHeader { names, pattern } => event.headers.retain(|name, _| {
@@ -190,21 +191,4 @@ fn whole(pattern: &str) -> regex_lite::Regex {
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// A UUID of version 4 as RFC 9562 writes it.
-pub(crate) fn random_uuid() -> String {
-    let mut bits = [0u8; 16];
-    let mut filled = 0;
-    while filled < bits.len() {
-        match rustix::rand::getrandom(&mut bits[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the kernel gives no randomness: {error}"),
-        }
-    }
-    bits[6] = bits[6] & 0x0f | 0x40;
-    bits[8] = bits[8] & 0x3f | 0x80;
-    let hex: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }

@@ -18,7 +18,7 @@ use logway_wire::{Encoder, Message, WireString};
 
 use crate::cluster_view::ClusterView;
 use crate::groups::Groups;
-use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, hyphenated};
+use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName};
 use crate::member::{Protocols, rebalance_timeout_ms};
 use crate::membership::{Join, join_refusal, leave_outcome, sync_refusal};
 use crate::memory::Growth;
@@ -95,7 +95,7 @@ impl Draft {
         }
         let is_unknown = request.member_id.is_empty();
         let id = match is_unknown {
-            true => MemberId::from(&*hyphenated(join.fresh_id)),
+            true => MemberId::from(&*join.fresh_id.hyphenated()),
             false => MemberId::from(&request.member_id),
         };
         self.check_room(turn, &id).map_err(|refusal| refusal.code)?;

@@ -7,7 +7,7 @@ use logway_model::{ErrorCode, Uuid};
 use logway_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use logway_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
-use crate::ids::{CommittedTopic, InstanceId, MemberId, ProtocolName, hyphenated};
+use crate::ids::{CommittedTopic, InstanceId, MemberId, ProtocolName};
 use crate::request::{Client, Reply};
 use crate::timers::Timer;
 use crate::turn::Turn;
@@ -138,7 +138,7 @@ impl Draft {
     ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
         let request = heartbeat.request;
         let id = match request.member_id.is_empty() {
-            true => MemberId::from(&*hyphenated(heartbeat.fresh_id)),
+            true => MemberId::from(&*heartbeat.fresh_id.hyphenated()),
             false => MemberId::from(&request.member_id),
         };
         self.check_room(turn, &id)?;

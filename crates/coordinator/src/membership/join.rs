@@ -39,7 +39,7 @@ impl Join {
     /// An id that no other member has, and that tells people whose it is.
     fn new_member_id(&self) -> MemberId {
         let prefix = self.request.group_instance_id.as_ref().unwrap_or(&self.client.id);
-        MemberId::from(&*format!("{}-{}", excerpt(prefix), ids::hyphenated(self.fresh_id)))
+        MemberId::from(&*format!("{}-{}", excerpt(prefix), self.fresh_id.hyphenated()))
     }
 }
 

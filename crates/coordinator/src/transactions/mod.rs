@@ -34,9 +34,7 @@ pub use record::{TRANSACTIONS_TOPIC, TransactionRecord};
 pub use request::{ListedTransaction, TransactionFilter, TransactionReply, TransactionRequest};
 pub use settings::TransactionSettings;
 pub use shard::TransactionShard;
-pub use transaction::{
-    Producer, Transaction, TransactionPartitions, TransactionState, TransactionVersion,
-};
+pub use transaction::{Producer, Transaction, TransactionPartitions, TransactionState};
 
 /// An effect of a [`TransactionShard`].
 pub type TransactionEffect = Effect<TransactionReply, TransactionRecord, MarkerOrder>;

@@ -14,14 +14,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use logway_model::{
     PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicName, TopicPartition,
+    TransactionVersion,
 };
 use logway_wire::messages::transaction_log_value::PartitionsSchema;
 use logway_wire::messages::{TransactionLogKey, TransactionLogValue};
 use logway_wire::{Decoder, Encoder, Message, WireString};
 
-use super::transaction::{
-    Producer, Transaction, TransactionPartitions, TransactionState, TransactionVersion,
-};
+use super::transaction::{Producer, Transaction, TransactionPartitions, TransactionState};
 use crate::error::RecordError;
 use crate::ids::TransactionalId;
 

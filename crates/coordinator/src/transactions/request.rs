@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use logway_model::{ErrorCode, ProducerId, TopicPartition};
+use logway_model::{ErrorCode, ProducerId, TopicPartition, TransactionVersion};
 
 use super::TransactionOutcome;
-use super::transaction::{Producer, Transaction, TransactionState, TransactionVersion};
+use super::transaction::{Producer, Transaction, TransactionState};
 use crate::ids::TransactionalId;
 
 /// The requests that a shard of transactions answers.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use logway_model::{ErrorCode, ProducerId, TimestampMs, TopicPartition};
+use logway_model::{ErrorCode, ProducerId, TimestampMs, TopicPartition, TransactionVersion};
 use tracing::{info, warn};
 
 use super::outbox::{InFlight, Outbox};
@@ -11,7 +11,7 @@ use super::record::partitions_bytes;
 use super::transaction::{Producer, Step, Transaction, TransactionState};
 use super::{
     ListedTransaction, MarkerOrder, TransactionEffect, TransactionFilter, TransactionRecord,
-    TransactionReply, TransactionRequest, TransactionSettings, TransactionVersion,
+    TransactionReply, TransactionRequest, TransactionSettings,
 };
 use crate::effect::CommitToken;
 use crate::ids::TransactionalId;

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use logway_model::{
     ErrorCode, PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicName, TopicPartition,
+    TransactionVersion,
 };
 use logway_record::TransactionOutcome;
 
@@ -97,23 +98,6 @@ fn prepared_state(outcome: TransactionOutcome) -> TransactionState {
     match outcome {
         TransactionOutcome::Commit => TransactionState::PrepareCommit,
         TransactionOutcome::Abort => TransactionState::PrepareAbort,
-    }
-}
-
-/// The protocol of a transaction (KIP-890).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransactionVersion(pub i16);
-
-impl TransactionVersion {
-    /// That of clients which end transactions by EndTxn below version 5: their epoch stays.
-    pub const CLASSIC: TransactionVersion = TransactionVersion(0);
-
-    /// Each end of a transaction raises the epoch, and Produce adds partitions.
-    pub const EPOCH_BUMP: TransactionVersion = TransactionVersion(2);
-
-    /// Whether each end of a transaction raises the epoch.
-    pub fn bumps_epoch(self) -> bool {
-        self >= TransactionVersion::EPOCH_BUMP
     }
 }
 

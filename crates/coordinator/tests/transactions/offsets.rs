@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use logway_coordinator::transactions::{Producer, TransactionOutcome, TransactionVersion};
+use logway_coordinator::transactions::{Producer, TransactionOutcome};
 use logway_coordinator::{
     Client, CommitToken, Effect, ElapsedMs, EmptyCluster, GroupMemory, GroupRecord, GroupSettings,
     GroupShard, InTransaction, Marker, Moment, Reply, Request, RequestBody, RequestToken,
     TxnOffsetCommit,
 };
-use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TimestampMs, Uuid};
+use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TimestampMs, TransactionVersion, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::join_group_request::JoinGroupRequestProtocol;
 use logway_wire::messages::offset_commit_request::{

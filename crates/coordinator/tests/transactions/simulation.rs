@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use logway_coordinator::RequestToken;
 use logway_coordinator::transactions::{
     MarkerOrder, Producer, TransactionOutcome, TransactionReply, TransactionRequest,
-    TransactionSettings, TransactionVersion,
+    TransactionSettings,
 };
-use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TopicPartition};
+use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionVersion};
 
 use crate::driver::Driver;
 use crate::random::Random;

@@ -6,9 +6,12 @@ use std::fmt::Write;
 use logway_coordinator::TransactionalId;
 use logway_coordinator::transactions::{
     MarkerOrder, Producer, Transaction, TransactionOutcome, TransactionReply, TransactionRequest,
-    TransactionSettings, TransactionVersion,
+    TransactionSettings,
 };
-use logway_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
+use logway_model::{
+    ErrorCode, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition,
+    TransactionVersion,
+};
 
 use crate::driver::{Driver, WALL_ZERO_MS};
 

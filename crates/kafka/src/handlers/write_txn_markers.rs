@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use logway_coordinator::Marker;
-use logway_coordinator::transactions::{Producer, TransactionOutcome, TransactionVersion};
-use logway_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId};
+use logway_coordinator::transactions::{Producer, TransactionOutcome};
+use logway_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId, TransactionVersion};
 use logway_node::access::Operation;
 use logway_node::replica::Replica;
 use logway_node::transactions::StartedEnd;

@@ -1,7 +1,7 @@
 //! What a partition knows about its idempotent producers (KIP-98, KIP-360).
 
 pub use limits::ProducerLimits;
-pub use origin::{AppendOrigin, TransactionVersion};
+pub use origin::AppendOrigin;
 pub use producer::{AppendedBatch, ProducerState};
 pub use refused::Refusal;
 pub(crate) use refused::RefusedBatches;

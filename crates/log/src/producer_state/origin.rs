@@ -1,5 +1,7 @@
 //! Who appends.
 
+use logway_model::TransactionVersion;
+
 use super::verification::VerificationGuard;
 
 /// Who appends batches, which says what is asked of those that are part of a transaction.
@@ -15,15 +17,4 @@ pub enum AppendOrigin {
     Coordinator,
     /// The transaction coordinator, which ends transactions of this version. All batches are markers.
     Markers(TransactionVersion),
-}
-
-/// `transaction.version` (KIP-890), of the transaction that a marker ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TransactionVersion(pub i8);
-
-impl TransactionVersion {
-    /// Whether the coordinator raises the producer's epoch with each marker.
-    pub fn raises_epoch(self) -> bool {
-        self.0 >= 2
-    }
 }

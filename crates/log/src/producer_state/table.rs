@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicPartition};
+use logway_model::{
+    Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicPartition, TransactionVersion,
+};
 use logway_record::{BatchHeader, TransactionMarker, TransactionOutcome};
 
 use super::limits::ProducerLimits;
-use super::origin::{AppendOrigin, TransactionVersion};
+use super::origin::AppendOrigin;
 use super::producer::{AppendedBatch, ProducerState};
 use super::transactions::{
     AbortedTransaction, EndedTransaction, OpenTransactions, TransactionStep,
@@ -286,7 +288,7 @@ impl ProducerStateTable {
         let Some(producer) = self.get(marker.producer_id) else { return Ok(()) };
         self.check_epoch(producer, marker.producer_id, marker.epoch)?;
         let is_open = producer.transaction_start.is_some();
-        if version.raises_epoch() && is_open && marker.epoch == producer.epoch {
+        if version.bumps_epoch() && is_open && marker.epoch == producer.epoch {
             return Err(LogError::FencedProducerEpoch {
                 partition: self.partition.clone(),
                 producer_id: marker.producer_id,

@@ -2,13 +2,13 @@
 
 use logway_model::{
     Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicName,
-    TopicPartition,
+    TopicPartition, TransactionVersion,
 };
 use logway_record::TransactionOutcome::{self, Abort, Commit};
 
 use super::{
     AbortedTransaction, AppendOrigin, EndedTransaction, Marker, ProducerBatch, ProducerLimits,
-    ProducerStateTable, SequenceCheck, TransactionVersion, Verifications,
+    ProducerStateTable, SequenceCheck, Verifications,
 };
 use crate::{LogError, LogMetrics};
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use logway_model::{LeaderEpoch, Offset, TimestampMs};
+use logway_model::{LeaderEpoch, Offset, TimestampMs, TransactionVersion};
 use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType, TransactionMarker};
 
 use super::command::{Append, Offsets};
@@ -20,7 +20,7 @@ use crate::producer_state::{
 };
 use crate::scan::ScannedBatch;
 use crate::view::LogPoint;
-use crate::{AppendBatches, AppendOrigin, AppendOutcome, LogError, TransactionVersion};
+use crate::{AppendBatches, AppendOrigin, AppendOutcome, LogError};
 
 /// Appends of one log that are about to be written. The writer has one, which it uses for each
 /// log in turn.
@@ -262,7 +262,7 @@ impl LogTail {
         let marker = Marker::of(header, marker);
         let version = match origin {
             AppendOrigin::Markers(version) => version,
-            _ => TransactionVersion(0),
+            _ => TransactionVersion::CLASSIC,
         };
         self.producers.check_marker(&marker, version)?;
         // Also if none is open yet: what the coordinator has said before is over.

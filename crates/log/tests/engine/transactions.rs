@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use logway_log::AppendOutcome;
 use logway_log::{AppendBatches, AppendOrigin, Log, LogConfig, LogDir, LogError, ReadRequest};
-use logway_log::{AppendOutcome, TransactionVersion};
-use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+use logway_model::{
+    LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TransactionVersion,
+};
 use logway_record::{
     Batch, BatchBuilder, Batches, Compression, DecodeLimit, TransactionMarker, TransactionOutcome,
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_coordinator::Marker;
-use logway_log::{AppendOrigin, TransactionVersion};
-use logway_model::{ErrorCode, ProducerEpoch, ProducerId};
+use logway_log::AppendOrigin;
+use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TransactionVersion};
 use logway_record::{TransactionMarker, TransactionOutcome};
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ impl From<Marker> for TxnMarker {
             producer_epoch: producer.epoch,
             coordinator_epoch,
             outcome,
-            transaction_version: TransactionVersion(i8::try_from(version.0).unwrap_or(i8::MAX)),
+            transaction_version: version,
         }
     }
 }
@@ -115,8 +115,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use logway_log::ReadRequest;
     use logway_log::fs::SimFs;
-    use logway_log::{ReadRequest, TransactionVersion};
     use logway_model::{BrokerId, LeaderEpoch, Offset, Sequence, TimestampMs};
     use logway_record::{Batch, BatchBuilder, Compression};
     use logway_replication::{FollowerFetch, Membership};

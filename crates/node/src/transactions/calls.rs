@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use logway_coordinator::transactions::{TransactionReply, TransactionRequest, TransactionVersion};
-use logway_model::{BrokerId, ErrorCode, TopicPartition};
+use logway_coordinator::transactions::{TransactionReply, TransactionRequest};
+use logway_model::{BrokerId, ErrorCode, TopicPartition, TransactionVersion};
 
 use super::message::{Join, Request, encode_codes};
 use crate::Node;

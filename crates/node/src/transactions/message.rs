@@ -27,8 +27,11 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use logway_coordinator::Marker;
-use logway_coordinator::transactions::{Producer, TransactionOutcome, TransactionVersion};
-use logway_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
+use logway_coordinator::transactions::{Producer, TransactionOutcome};
+use logway_model::{
+    ErrorCode, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition,
+    TransactionVersion,
+};
 
 const ADD: u8 = 1;
 const VERIFY: u8 = 2;

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
+use logway_model::calendar::{date_of_days, days_of_date};
 
 /// The time of this machine's clock.
 pub(super) fn now() -> TimestampMs {
@@ -64,7 +65,7 @@ fn age_ms(text: &str) -> Option<i64> {
 /// A time of RFC 3339 in UTC, to the millisecond; of years that it cannot write, the milliseconds.
 pub(super) fn format(timestamp: TimestampMs) -> String {
     let (days, ms) = (timestamp.0.div_euclid(DAY_MS), timestamp.0.rem_euclid(DAY_MS));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of_days(days);
     if !(0..=9999).contains(&year) {
         return timestamp.0.to_string();
     }
@@ -94,7 +95,7 @@ fn rfc3339(text: &str) -> Option<i64> {
 fn days(date: &str) -> Option<i64> {
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let is_in_range = (1..=days_in_month(year, month)?).contains(&day);
-    is_in_range.then(|| days_since_epoch(year, month, day))
+    is_in_range.then(|| days_of_date(year, month, day))
 }
 
 /// Splits the zone off and returns it as minutes east of Greenwich.
@@ -138,31 +139,6 @@ fn days_in_month(year: i64, month: i64) -> Option<i64> {
         2 => Some(if is_leap { 29 } else { 28 }),
         _ => None,
     }
-}
-
-/// Counts years from March, so that the leap day comes last (Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", `days_from_civil`); for years from 0.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The other way round (`civil_from_days`): year, month and day of a day since the epoch.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! AddOffsetsToTxn: the offsets of a group become part of a transaction (KIP-98). Only clients of the older protocol ask.
 
-use logway_coordinator::transactions::{TransactionReply, TransactionRequest, TransactionVersion};
-use logway_model::ErrorCode;
+use logway_coordinator::transactions::{TransactionReply, TransactionRequest};
+use logway_model::{ErrorCode, TransactionVersion};
 use logway_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
 use super::{check_id, known_code, producer};

@@ -8,8 +8,8 @@
 
 use std::collections::HashSet;
 
-use logway_coordinator::transactions::{TransactionReply, TransactionRequest, TransactionVersion};
-use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
+use logway_coordinator::transactions::{TransactionReply, TransactionRequest};
+use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition, TransactionVersion};
 use logway_wire::WireString;
 use logway_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,

@@ -1,9 +1,9 @@
 //! EndTxn: commits or aborts a transaction (KIP-98, KIP-890).
 
 use logway_coordinator::transactions::{
-    Producer, TransactionOutcome, TransactionReply, TransactionRequest, TransactionVersion,
+    Producer, TransactionOutcome, TransactionReply, TransactionRequest,
 };
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, TransactionVersion};
 use logway_wire::messages::{EndTxnRequest, EndTxnResponse};
 
 use super::{check_id, known_code, producer};
