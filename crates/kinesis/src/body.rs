@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use logway_node::memory::{ArrivalRules, Arriving, BudgetShare, Memory, RequestMemory};
+use logway_node::memory::{ArrivalRules, Arriving, BudgetShare, Memory, RequestMemory, hold_with};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
@@ -185,20 +185,6 @@ impl Body for InWork {
     }
 }
 
-/// Bytes with the memory that they take.
-struct Charged {
-    bytes: Bytes,
-    _share: BudgetShare,
-    /// Tells whether they are sent.
-    _unsent: Arc<()>,
-}
-
-impl AsRef<[u8]> for Charged {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// The same bytes, charged to replies until the last of them is sent. If that takes too long, the connection is given up: over
 /// HTTP/2 a client can be there and leave no room for a response, and others would wait for the memory.
 pub(crate) async fn charged(bytes: Bytes, memory: &Memory, give_up: &Arc<Notify>) -> Bytes {
@@ -214,7 +200,7 @@ pub(crate) async fn charged(bytes: Bytes, memory: &Memory, give_up: &Arc<Notify>
             give_up.notify_one();
         }
     });
-    Bytes::from_owner(Charged { bytes, _share: share, _unsent: unsent })
+    hold_with(bytes, (share, unsent))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use hyper::header::AUTHORIZATION;
 use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::SaslSettings;
 use logway_node::access::{AccessMemory, Principal};
-use logway_node::{AUDIT, CLIENTS};
 use logway_security::bearer::time_left;
 use logway_security::sasl::{Exchange, Refusal, Step};
 use sha2::{Digest as _, Sha256};
@@ -97,7 +96,9 @@ pub(crate) async fn authenticate(
         Ok(Step::NotBelieved { refusal, .. }) | Err(refusal) => refusal,
         Ok(Step::Challenge(_)) => Refusal { user: None, reason: "one token was not enough" },
     };
-    note_refusal(service, connection, &refusal, mechanism);
+    let user = refusal.user.as_deref().unwrap_or_default();
+    let mechanism = mechanism.name();
+    service.node.note_not_believed(connection.peer, user, mechanism, refusal.reason);
     sleep_until(came_at + settings.failure_delay).await;
     Err(unauthenticated("the user or the password is wrong, or the token is not good"))
 }
@@ -143,19 +144,4 @@ fn evidence(
             Err(unauthenticated(&message))
         }
     }
-}
-
-fn note_refusal(
-    service: &Service,
-    connection: &ConnectionInfo,
-    refusal: &Refusal,
-    mechanism: SaslMechanism,
-) {
-    const SHOWN_CHARS: usize = 64;
-    let user: String =
-        refusal.user.iter().flat_map(|user| user.chars()).take(SHOWN_CHARS).collect();
-    let (host, reason, mechanism) = (connection.host, refusal.reason, mechanism.name());
-    tracing::info!(target: CLIENTS, %host, user, mechanism, reason, "a client is not who it says");
-    tracing::info!(target: AUDIT, %host, user, mechanism, reason, "authentication failed");
-    service.node.metrics.connections.not_believed.inc();
 }

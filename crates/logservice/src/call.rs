@@ -11,7 +11,7 @@ use logway_node::accept::stopped;
 use logway_node::access::{Operation, Requester, Resource};
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::until;
-use logway_node::{AUDIT, Failure, Node};
+use logway_node::{Failure, Node, audit};
 use tokio::sync::mpsc::Permit;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
@@ -72,16 +72,7 @@ impl Call {
         let resource = Resource::Topic(name);
         let is_allowed = self.node().allows(&requester, operation, resource, memory);
         if operation.is_administration() {
-            tracing::info!(
-                target: AUDIT,
-                principal = %requester.principal,
-                host = %self.host,
-                operation = operation.name(),
-                resource_type = resource.kind().name(),
-                resource = name,
-                is_allowed,
-                "authorization"
-            );
+            audit::authorization(&requester, "", operation, resource, is_allowed);
         }
         if !is_allowed {
             let message =

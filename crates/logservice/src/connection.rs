@@ -109,7 +109,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let (calls, in_work) = watch::channel(0);
     let give_up = Arc::new(Notify::new());
     let info = Arc::new(ConnectionInfo {
-        host: peer.ip().to_canonical(),
+        peer,
         listener,
         of_certificate,
         remembered: Remembered::default(),

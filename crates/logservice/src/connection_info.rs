@@ -1,6 +1,6 @@
 //! What calls know of their connection.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use logway_node::listener::Listener;
@@ -10,7 +10,7 @@ use crate::authentication::{Known, Remembered};
 
 /// A connection, as its calls know it.
 pub(crate) struct ConnectionInfo {
-    pub(crate) host: IpAddr,
+    pub(crate) peer: SocketAddr,
     pub(crate) listener: Arc<Listener>,
     /// Whom its certificate shows, or nobody.
     pub(crate) of_certificate: Arc<Known>,

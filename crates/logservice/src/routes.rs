@@ -153,7 +153,8 @@ async fn begin(
         })
     };
     let node = Arc::clone(&service.node);
-    let (host, give_up) = (connection.host, Arc::clone(&connection.give_up));
+    let host = connection.peer.ip().to_canonical();
+    let give_up = Arc::clone(&connection.give_up);
     let call = Call { service, known, host, deadline, give_up };
     let mut inbound = Inbound::new(request.into_body(), node);
     let whole = |outcome| Ok(Begun::Whole(outcome));

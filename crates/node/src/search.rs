@@ -1,9 +1,10 @@
-//! Looking for a time in a log.
+//! Looking into batches for who does not get them whole: for a time, and for records.
 
 use logway_log::{LogError, TimestampLookup, TimestampedOffset};
-use logway_record::{DecodeLimit, RecordError};
+use logway_record::{Batch, DecodeLimit, RecordError, RecordIter};
 
 use crate::Node;
+use crate::append::is_plain;
 use crate::failure::Failure;
 use crate::replica::Replica;
 
@@ -29,5 +30,25 @@ impl Node {
             tracing::warn!(%partition, %offset, "a search by time ends at a damaged batch: {error}");
         }
         Ok(lookup.found)
+    }
+
+    /// The records of a batch, decoded one by one. Those that are compressed are unpacked at once, where others are unpacked for
+    /// their readers: in a place for what is small, and if that is not enough in the place for what takes long.
+    ///
+    /// The inner error is of the batch.
+    pub async fn records_of(
+        &self,
+        batch: &Batch,
+        limit: DecodeLimit,
+    ) -> Result<Result<RecordIter, RecordError>, Failure> {
+        let unpack =
+            |place: DecodeLimit| batch.records(DecodeLimit::new(place.bytes().min(limit.bytes())));
+        let is_cut_short = |outcome: &Result<_, RecordError>| {
+            outcome.as_ref().is_err_and(RecordError::is_over_limit)
+        };
+        match is_plain(batch.bytes()) {
+            true => Ok(unpack(limit)),
+            false => self.search_unpacking.run(unpack, is_cut_short).await,
+        }
     }
 }

@@ -5,8 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use logway_metadata::record::Shard;
 use logway_model::{Offset, PartitionId, TimestampMs};
-use logway_node::append::is_plain;
-use logway_record::{Batch, Batches, DecodeLimit, Record, RecordError, RecordIter};
+use logway_record::{Batches, DecodeLimit, Record, RecordError};
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -57,7 +56,8 @@ impl ShardRecords {
                 continue;
             }
             if !batch.header().attributes.is_control() {
-                let records = unpacked(call, &batch).await?;
+                let records = call.service.node.records_of(&batch, UNPACKED_MAX).await?;
+                let records = records.map_err(|error| unreadable(&error))?;
                 let has_room = self.add_records((number, shard), records, (records_max, bytes_max));
                 if !has_room.map_err(|error| unreadable(&error))? {
                     return Ok(false);
@@ -98,22 +98,6 @@ impl ShardRecords {
 
 fn size_of(record: &Record) -> usize {
     record.value.as_ref().map_or(0, Bytes::len) + record.key.as_ref().map_or(0, Bytes::len)
-}
-
-/// The records of a batch, decoded one by one. Those that are compressed are unpacked at once, where others are unpacked for
-/// their readers: in a place for what is small, and if that is not enough in the place for what takes long.
-async fn unpacked(call: &Call, batch: &Batch) -> Result<RecordIter, ApiError> {
-    let unpack = |limit: DecodeLimit| {
-        let limit_bytes = limit.bytes().min(UNPACKED_MAX.bytes());
-        batch.records(DecodeLimit::new(limit_bytes))
-    };
-    let is_cut_short =
-        |outcome: &Result<_, RecordError>| outcome.as_ref().is_err_and(RecordError::is_over_limit);
-    let records = match is_plain(batch.bytes()) {
-        true => unpack(UNPACKED_MAX),
-        false => call.service.node.search_unpacking.run(unpack, is_cut_short).await?,
-    };
-    records.map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &RecordError) -> ApiError {

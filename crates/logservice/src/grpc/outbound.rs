@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use hyper::body::{Body, Frame};
-use logway_node::memory::BudgetShare;
 use prost::Message;
 use tokio::sync::mpsc;
 
@@ -115,21 +114,4 @@ pub(crate) fn framed_around(rest: &impl Message, tag: u32, bytes: Bytes) -> Vec<
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     frame[1..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
     vec![frame.freeze(), bytes]
-}
-
-/// Bytes with the memory that they take.
-struct Charged {
-    bytes: Bytes,
-    _share: BudgetShare,
-}
-
-impl AsRef<[u8]> for Charged {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// The same bytes, which hold a share until the last of them is sent.
-pub(crate) fn charged(bytes: Bytes, share: BudgetShare) -> Bytes {
-    Bytes::from_owner(Charged { bytes, _share: share })
 }

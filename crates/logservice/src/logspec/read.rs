@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 use super::{index_of, is_leaderless, offset_of, partition, redirect};
 use crate::call::Call;
 use crate::grpc::inbound::Inbound;
-use crate::grpc::outbound::{Reply, charged, framed};
+use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
 use crate::messages::logspec::read_reply::{Ok as ReadOk, Reply as ReadReplyKind};
 use crate::messages::logspec::{Entry, ReadReply, ReadRequest};
-use crate::read::{unpacked, unreadable};
+use crate::read::{UNPACKED_MAX, unreadable};
 
 /// What is read at a time. The first batch may be larger.
 const PIECE_BYTES: u32 = 512 << 10;
@@ -67,7 +67,7 @@ pub(crate) async fn read(
             true => message,
             false => {
                 let share = call.node().memory.replies.take(message.len()).await;
-                charged(message, share)
+                share.around(message)
             }
         };
         permit.send(Reply::Message(vec![message]));
@@ -137,7 +137,8 @@ async fn entries(call: &Call, batches: Bytes, mut next: Offset) -> Result<Step, 
             continue;
         }
         if !batch.header().attributes.is_control() {
-            for record in unpacked(call.node(), &batch).await? {
+            let records = call.node().records_of(&batch, UNPACKED_MAX).await?;
+            for record in records.map_err(|error| unreadable(&error))? {
                 let record = record.map_err(|error| unreadable(&error))?;
                 if record.offset < next {
                     continue;

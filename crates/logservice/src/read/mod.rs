@@ -29,12 +29,12 @@ use tokio::time::Instant;
 use crate::append::Open;
 use crate::call::Call;
 use crate::grpc::inbound::Inbound;
-use crate::grpc::outbound::{Reply, charged, framed, framed_around};
+use crate::grpc::outbound::{Reply, framed, framed_around};
 use crate::grpc::status::Status;
 use crate::messages::log::{Format, ReadReply, ReadRequest};
 pub(crate) use begin::out_of_range;
 use filter::Filter;
-pub(crate) use records::unpacked;
+pub(crate) use records::UNPACKED_MAX;
 use records::{Made, Piece, Wanted};
 
 /// What is read at a time. The first batch may be larger.
@@ -240,7 +240,7 @@ impl Reader {
         if let Some(share) = share
             && let Some(last) = pieces.pop()
         {
-            pieces.push(charged(last, share));
+            pieces.push(share.around(last));
         }
         Some(Reply::Message(pieces))
     }

@@ -18,7 +18,7 @@ use crate::grpc::status::Status;
 use crate::messages::log::{self, ReadReply};
 
 /// A compressed batch may unpack to so much.
-const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(64 << 20);
+pub(crate) const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(64 << 20);
 
 /// The fields of [`ReadReply`] that are written here.
 const RECORDS_TAG: u32 = 1;
@@ -118,7 +118,8 @@ impl Making {
         batch: &Batch,
         wanted: &Arc<Wanted>,
     ) -> Result<Making, Status> {
-        let records = unpacked(node, batch).await?;
+        let records = node.records_of(batch, UNPACKED_MAX).await?;
+        let records = records.map_err(|error| unreadable(&error))?;
         let to_add = Arc::clone(wanted);
         let add = move || {
             self.add_records(records, &to_add)?;
@@ -210,20 +211,4 @@ const SHORT_BYTES: usize = 64 << 10;
 
 fn takes_long(batch: &Batch) -> bool {
     batch.size_bytes() > SHORT_BYTES || !is_plain(batch.bytes())
-}
-
-/// The records of a batch, decoded one by one. Those that are compressed are unpacked at once, where others are unpacked for
-/// their readers: in a place for what is small, and if that is not enough in the place for what takes long.
-pub(crate) async fn unpacked(node: &Node, batch: &Batch) -> Result<RecordIter, Status> {
-    let unpack = |limit: DecodeLimit| {
-        let limit_bytes = limit.bytes().min(UNPACKED_MAX.bytes());
-        batch.records(DecodeLimit::new(limit_bytes))
-    };
-    let is_cut_short =
-        |outcome: &Result<_, RecordError>| outcome.as_ref().is_err_and(RecordError::is_over_limit);
-    let records = match is_plain(batch.bytes()) {
-        true => unpack(UNPACKED_MAX),
-        false => node.search_unpacking.run(unpack, is_cut_short).await?,
-    };
-    records.map_err(|error| unreadable(&error))
 }

@@ -5,70 +5,17 @@ use std::time::Duration;
 
 use logway_coordinator::Marker;
 use logway_log::AppendOrigin;
-use logway_model::{ErrorCode, ProducerEpoch, ProducerId, TransactionVersion};
-use logway_record::{TransactionMarker, TransactionOutcome};
+use logway_model::ErrorCode;
+use logway_record::TransactionMarker;
 use tokio::time::Instant;
 
 use super::{Acks, Appending, check_in_sync};
-use crate::Node;
 use crate::failure::Failure;
 use crate::replica::Replica;
 use crate::tasks::wall_clock;
 
 /// How long a marker may take to be on all replicas in sync. The coordinator asks again.
 const MARKER_MAX: Duration = Duration::from_secs(30);
-
-/// The end of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TxnMarker {
-    /// Whose transaction.
-    pub producer_id: ProducerId,
-    /// The producer's epoch from here on; from version 2 on, one above that of the transaction's records.
-    pub producer_epoch: ProducerEpoch,
-    /// Of the coordinator that has decided.
-    pub coordinator_epoch: i32,
-    /// How it ended.
-    pub outcome: TransactionOutcome,
-    /// `transaction.version` of the transaction (KIP-890): what is asked of the epoch.
-    pub transaction_version: TransactionVersion,
-}
-
-impl From<Marker> for TxnMarker {
-    fn from(marker: Marker) -> TxnMarker {
-        let Marker { producer, outcome, coordinator_epoch, version } = marker;
-        TxnMarker {
-            producer_id: producer.id,
-            producer_epoch: producer.epoch,
-            coordinator_epoch,
-            outcome,
-            transaction_version: version,
-        }
-    }
-}
-
-impl TxnMarker {
-    /// Whether the numbers can be those of a producer and a coordinator.
-    fn is_sound(&self) -> bool {
-        self.producer_id.0 >= 0 && self.producer_epoch.0 >= 0
-    }
-}
-
-impl Node {
-    /// Appends a marker to a partition that this node leads, also to one of an internal topic or a closed shard. Returns when
-    /// it is committed. To append it again does no harm, as long as no later transaction of the producer has begun.
-    ///
-    /// Errors: `INVALID_REQUEST` for a negative producer id or epoch; `NOT_ENOUGH_REPLICAS`; `INVALID_PRODUCER_EPOCH` for a
-    /// marker that is out of date; `TRANSACTION_COORDINATOR_FENCED` where a later coordinator has written one;
-    /// `NOT_LEADER_OR_FOLLOWER` when the leader epoch ends before the marker is committed, which the next leader may have or
-    /// not.
-    pub async fn append_marker(
-        &self,
-        replica: &Arc<Replica>,
-        marker: TxnMarker,
-    ) -> Result<(), Failure> {
-        begin_marker(replica, marker)?.finish().await
-    }
-}
 
 /// A marker on its way. It is appended whether or not anybody waits for it.
 #[must_use = "it may fail"]
@@ -83,28 +30,34 @@ impl StartedMarker {
         self.appending
     }
 
-    /// Ends when the marker is committed; see [`Node::append_marker`].
+    /// Ends when the marker is committed.
     pub async fn finish(self) -> Result<(), Failure> {
         self.appending.finish_by(Some(self.deadline)).await?;
         Ok(())
     }
 }
 
-/// Begins to append a marker, as [`Node::append_marker`]. Those of one partition are appended in the order of these calls.
-pub fn begin_marker(replica: &Arc<Replica>, marker: TxnMarker) -> Result<StartedMarker, Failure> {
-    let TxnMarker { producer_id, producer_epoch, coordinator_epoch, outcome, .. } = marker;
-    if !marker.is_sound() {
+/// Begins to append a marker to a partition that this node leads, also to one of an internal topic or a closed shard. To append it
+/// again does no harm, as long as no later transaction of the producer has begun. Those of one partition are appended in the order
+/// of these calls.
+///
+/// Errors, here or of [`StartedMarker::finish`]: `INVALID_REQUEST` for a negative producer id or epoch; `NOT_ENOUGH_REPLICAS`;
+/// `INVALID_PRODUCER_EPOCH` for a marker that is out of date; `TRANSACTION_COORDINATOR_FENCED` where a later coordinator has
+/// written one; `NOT_LEADER_OR_FOLLOWER` when the leader epoch ends before the marker is committed, which the next leader may have
+/// or not.
+pub fn begin_marker(replica: &Arc<Replica>, marker: Marker) -> Result<StartedMarker, Failure> {
+    let Marker { producer, outcome, coordinator_epoch, version } = marker;
+    if producer.id.0 < 0 || producer.epoch.0 < 0 {
         let message =
-            format!("no producer has the id {producer_id} and the epoch {producer_epoch}");
+            format!("no producer has the id {} and the epoch {}", producer.id, producer.epoch);
         return Err(Failure::new(ErrorCode::InvalidRequest, message));
     }
     let acks = Acks::All;
     check_in_sync(replica, acks)?;
     let batch = TransactionMarker { outcome, coordinator_epoch };
-    let batch = batch.batch(producer_id, producer_epoch, wall_clock());
+    let batch = batch.batch(producer.id, producer.epoch, wall_clock());
     let size_bytes = batch.size_bytes();
-    let origin = AppendOrigin::Markers(marker.transaction_version);
-    let started = replica.append(vec![batch], origin);
+    let started = replica.append(vec![batch], AppendOrigin::Markers(version));
     let replica = Arc::clone(replica);
     let appending = Appending { started, replica, acks, records: 1, size_bytes };
     Ok(StartedMarker { appending, deadline: Instant::now() + MARKER_MAX })
@@ -115,10 +68,14 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use logway_coordinator::transactions::Producer;
     use logway_log::ReadRequest;
     use logway_log::fs::SimFs;
-    use logway_model::{BrokerId, LeaderEpoch, Offset, Sequence, TimestampMs};
-    use logway_record::{Batch, BatchBuilder, Compression};
+    use logway_model::{
+        BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs,
+        TransactionVersion,
+    };
+    use logway_record::{Batch, BatchBuilder, Compression, TransactionOutcome};
     use logway_replication::{FollowerFetch, Membership};
 
     use super::*;
@@ -140,13 +97,12 @@ mod tests {
         Batch::parse(builder.finish().expect("it has a record")).expect("it is whole")
     }
 
-    fn abort(producer_epoch: i16, coordinator_epoch: i32) -> TxnMarker {
-        TxnMarker {
-            producer_id: ProducerId(7),
-            producer_epoch: ProducerEpoch(producer_epoch),
+    fn abort(producer_epoch: i16, coordinator_epoch: i32) -> Marker {
+        Marker {
+            producer: Producer { id: ProducerId(7), epoch: ProducerEpoch(producer_epoch) },
             coordinator_epoch,
             outcome: TransactionOutcome::Abort,
-            transaction_version: TransactionVersion(2),
+            version: TransactionVersion::EPOCH_BUMP,
         }
     }
 
@@ -155,7 +111,7 @@ mod tests {
         appended.expect("it is appended");
     }
 
-    async fn end(replica: &Arc<Replica>, marker: TxnMarker) -> Result<(), ErrorCode> {
+    async fn end(replica: &Arc<Replica>, marker: Marker) -> Result<(), ErrorCode> {
         let started = begin_marker(replica, marker).map_err(|failure| failure.code)?;
         started.finish().await.map_err(|failure| failure.code)
     }

@@ -19,7 +19,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use logway_record::{
     AppendRules, BATCH_HEADER_BYTES, Batch, BatchSummary, Compression, DecodeLimit,
     TargetCompression, recompress_for_append,
@@ -122,19 +121,7 @@ fn taken_bytes(
 /// The batch, which gives its share back when the last of its bytes is dropped.
 fn charged(batch: Batch, share: BudgetShare) -> Result<Batch, Failure> {
     let share = share.cut_to(batch.size_bytes());
-    let bytes = Bytes::from_owner(Charged { bytes: batch.bytes().clone(), _share: share });
-    Ok(Batch::parse(bytes)?)
-}
-
-struct Charged {
-    bytes: Bytes,
-    _share: BudgetShare,
-}
-
-impl AsRef<[u8]> for Charged {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
+    Ok(Batch::parse(share.around(batch.bytes().clone()))?)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::attention::Attention;
@@ -48,12 +49,31 @@ impl BudgetShare {
         self.permit.num_permits() * UNIT_BYTES
     }
 
+    /// The same bytes, which hold the share until the last of them is dropped.
+    pub fn around(self, bytes: Bytes) -> Bytes {
+        hold_with(bytes, self)
+    }
+
     /// The same share, of no more than `bytes`: the rest goes back.
     pub fn cut_to(mut self, bytes: usize) -> BudgetShare {
         let rest_units = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT_BYTES));
         drop(self.permit.split(rest_units));
         self
     }
+}
+
+/// The same bytes, which keep something until the last of them is dropped.
+pub fn hold_with<T: Send + 'static>(bytes: Bytes, kept: T) -> Bytes {
+    struct Holding<T> {
+        bytes: Bytes,
+        _kept: T,
+    }
+    impl<T> AsRef<[u8]> for Holding<T> {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    Bytes::from_owner(Holding { bytes, _kept: kept })
 }
 
 impl MemoryBudget {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use arrival::{ArrivalRules, Arriving};
 pub use attention::{Attendant, Attention, Bell};
-pub use budget::{BudgetShare, Held, MemoryBudget};
+pub use budget::{BudgetShare, Held, MemoryBudget, hold_with};
 pub use request_memory::RequestMemory;
 
 /// What large replies may hold, as a part of what requests may hold; and what may be taken to make

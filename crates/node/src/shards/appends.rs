@@ -127,7 +127,7 @@ impl<M: StateMachine> Appends<M> {
             Written::Records(_) => (None, AppendOrigin::Coordinator),
             Written::InTransaction(part, _) => (Some(part.producer), origin_of(part)),
             Written::Marker(marker) => {
-                let started = begin_marker(&self.replica, (*marker).into())?;
+                let started = begin_marker(&self.replica, *marker)?;
                 return Ok(committing(started.into_appending()));
             }
         };

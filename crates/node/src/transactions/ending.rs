@@ -54,7 +54,7 @@ impl Node {
     ) -> Result<StartedEnd, ErrorCode> {
         let TopicPartition { topic, partition } = replica.topic_partition();
         if topic.as_str() != OFFSETS_TOPIC {
-            let started = begin_marker(replica, marker.into());
+            let started = begin_marker(replica, marker);
             return started.map(StartedEnd::Marker).map_err(|failure| failure.code);
         }
         let question = groups::Question {
