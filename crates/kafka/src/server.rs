@@ -29,7 +29,7 @@ impl Listeners {
     /// Binds each address of each listener. To be done before a node starts, so that a port in use is known before
     /// any file is touched.
     pub async fn bind(settings: &BrokerSettings) -> Result<Listeners, ListenError> {
-        let bound = Bound::bind(settings, &settings.listeners).await?;
+        let bound = Bound::bind(settings, &settings.listeners, &[]).await?;
         Ok(Listeners { bound, strangers: Strangers::new()? })
     }
 
@@ -88,11 +88,7 @@ impl KafkaServer {
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
-        let opened = listeners.bound.iter().map(|bound| &bound.listener);
-        for listener in opened.filter(|listener| listener.has_files()) {
-            let listener = Arc::clone(listener);
-            acceptors.spawn(follow_files(listener, stop.clone()));
-        }
+        follow_files(listeners.bound.iter(), &stop, &mut acceptors);
         for Bound { socket, address, listener } in listeners.bound {
             addresses.push(address);
             let service = Arc::clone(&service);

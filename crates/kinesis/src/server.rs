@@ -13,6 +13,7 @@ use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, KINESIS_LISTENER};
 use logway_node::Node;
 use logway_node::accept::stopped;
+use logway_node::handshake::shake_hands;
 use logway_node::listener_files::{follow_files, look_at_certificate};
 use logway_node::quotas::ListenerLimits;
 use logway_security::{ServerTls, TlsError};
@@ -21,8 +22,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 use crate::body::InWork;
 use crate::http::{Peer, answer};
@@ -32,9 +31,6 @@ use crate::timed_io::{Patience, Requests, TimedIo};
 
 /// What clients can agree on by ALPN.
 const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
-
-/// How long a TLS handshake may take.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client may take to say anything.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(30);
@@ -107,7 +103,7 @@ impl BoundListener {
         if let Some(&address) = addresses.iter().find(is_exposed) {
             return Err(ListenError::Exposed { address });
         }
-        let load = |tls| ServerTls::with_protocols(tls, &PROTOCOLS, SystemTime::now());
+        let load = |tls| ServerTls::load(tls, &PROTOCOLS, SystemTime::now());
         let tls = settings.kinesis.tls.as_ref().map(load).transpose();
         let tls = tls.map_err(|source| ListenError::Tls { address: endpoint.clone(), source })?;
         let listener = TcpListener::bind(&addresses[..]).await.map_err(fail)?;
@@ -187,7 +183,7 @@ async fn accept(
     peer: SocketAddr,
     tls: Option<Arc<ServerTls>>,
     service: Arc<Service>,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     let node = Arc::clone(&service.node);
     let _open = node.metrics.connections.opened();
@@ -195,16 +191,10 @@ async fn accept(
         return tracing::debug!(%peer, %error, "connection lost");
     }
     let Some(tls) = tls else { return serve(socket, peer, service, stopping).await };
-    let mut stop = stopping.clone();
-    let handshake = TlsAcceptor::from(tls.config()).accept(socket);
-    let shaken = tokio::select! {
-        shaken = timeout(HANDSHAKE_MAX, handshake) => shaken,
-        () = stopped(&mut stop) => return,
-    };
-    match shaken {
-        Ok(Ok(stream)) => serve(stream, peer, service, stopping).await,
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
-        Err(_elapsed) => tracing::debug!(%peer, "a TLS handshake took too long"),
+    match shake_hands(&tls, socket, &mut stopping).await {
+        Some(Ok(stream)) => serve(stream, peer, service, stopping).await,
+        Some(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
+        None => {}
     }
 }
 

@@ -1,7 +1,6 @@
 //! One client's connection: from the accepted socket to its last call.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +11,17 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use logway_node::CLIENTS;
 use logway_node::accept::stopped;
 use logway_node::access::Principal;
+use logway_node::handshake::shake_hands;
 use logway_node::listener::Listener;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 use crate::authentication::{Known, Remembered};
 use crate::connection_info::ConnectionInfo;
 use crate::routes::{Door, answer};
 use crate::service::Service;
-
-/// How long a client may take to shake hands.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// How long until its first call.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(30);
@@ -70,14 +66,7 @@ pub(crate) async fn serve(
     let Some(tls) = &listener.tls else {
         return run(socket, peer, listener, anonymous, door, service, stopping).await;
     };
-    let mut config = (*tls.config()).clone();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let handshake = TlsAcceptor::from(Arc::new(config)).accept(socket);
-    let shaken = tokio::select! {
-        shaken = timeout(HANDSHAKE_MAX, handshake) => shaken,
-        () = stopped(&mut stopping) => return,
-    };
-    let shaken = shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let Some(shaken) = shake_hands(tls, socket, &mut stopping).await else { return };
     let stream = match shaken {
         Ok(stream) => stream,
         Err(error) => {

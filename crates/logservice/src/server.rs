@@ -16,6 +16,9 @@ use crate::metrics::Metrics;
 use crate::routes::Door;
 use crate::service::Service;
 
+/// What clients can agree on by ALPN.
+const PROTOCOLS: &[&str] = &["h2"];
+
 /// Addresses that are bound. Connections to them wait until they are served.
 #[derive(Debug)]
 pub struct LogListeners {
@@ -28,11 +31,12 @@ impl LogListeners {
     /// known before any file is touched.
     pub async fn bind(settings: &BrokerSettings) -> Result<Option<LogListeners>, ListenError> {
         let mut bound = Vec::new();
-        for of_log in Bound::bind(settings, &settings.log_service.listeners).await? {
+        for of_log in Bound::bind(settings, &settings.log_service.listeners, PROTOCOLS).await? {
             bound.push((of_log, Door::Log));
         }
         for logspec in &settings.log_service.logspec {
-            for of_logspec in Bound::bind(settings, std::slice::from_ref(&logspec.listener)).await?
+            for of_logspec in
+                Bound::bind(settings, std::slice::from_ref(&logspec.listener), PROTOCOLS).await?
             {
                 bound.push((of_logspec, Door::Logspec(logspec.topic.clone())));
             }
@@ -69,13 +73,11 @@ impl LogServer {
         let service = Arc::new(Service::new(node, strangers, metrics, stop.clone()));
         let (mut addresses, mut logspec_addresses, mut tasks) =
             (Vec::new(), Vec::new(), JoinSet::new());
+        follow_files(bound.iter().map(|(bound, _)| bound), &stop, &mut tasks);
         for (Bound { socket, address, listener }, door) in bound {
             match door {
                 Door::Log => addresses.push(address),
                 Door::Logspec(_) => logspec_addresses.push(address),
-            }
-            if listener.has_files() {
-                tasks.spawn(follow_files(Arc::clone(&listener), stop.clone()));
             }
             let (service, stop, door) = (Arc::clone(&service), stop.clone(), Arc::new(door));
             tasks.spawn(async move {

@@ -33,6 +33,7 @@ pub mod disk_space;
 pub mod failure;
 pub mod group_lag;
 pub mod groups;
+pub mod handshake;
 pub mod heavy_work;
 pub mod listener;
 pub mod listener_files;

@@ -13,6 +13,7 @@ use logway_security::{ServerTls, TlsError};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::listener_files::{self, look_at_certificate};
 use crate::quotas::ListenerLimits;
@@ -95,15 +96,16 @@ pub struct Bound {
 
 impl Bound {
     /// Binds each address of each listener. To be done before a node starts, so that a port in use is known before
-    /// any file is touched.
+    /// any file is touched. `protocols` are what clients may agree on in a TLS handshake.
     pub async fn bind(
         settings: &BrokerSettings,
         listeners: &[ListenerSettings],
+        protocols: &[&str],
     ) -> Result<Vec<Bound>, ListenError> {
         let mut bound = Vec::new();
         for of_listener in listeners {
             let name = || of_listener.name.clone();
-            let listener = Listener::new(settings, of_listener)
+            let listener = Listener::new(settings, of_listener, protocols)
                 .map_err(|source| ListenError::Files { listener: name(), source })?;
             let listener = Arc::new(listener);
             let check = |address: SocketAddr| {
@@ -132,9 +134,10 @@ impl Listener {
     pub fn new(
         settings: &BrokerSettings,
         listener: &ListenerSettings,
+        protocols: &[&str],
     ) -> Result<Listener, ListenerError> {
         let bearer = listener.sasl.as_ref().and_then(|sasl| sasl.bearer.as_ref());
-        let load = |tls| ServerTls::load(tls, SystemTime::now());
+        let load = |tls| ServerTls::load(tls, protocols, SystemTime::now());
         Ok(Listener {
             settings: listener.clone(),
             limits: ListenerLimits::new(settings, listener),
@@ -144,14 +147,26 @@ impl Listener {
     }
 }
 
-/// Puts new certificates and keys in force while the listener is open.
-pub async fn follow_files(listener: Arc<Listener>, stopping: watch::Receiver<bool>) {
-    listener_files::follow_files(move || listener.look_at_files(), stopping).await;
+/// Puts new certificates and keys in force while listeners are open. Each listener is looked at once, however many addresses it
+/// has.
+pub fn follow_files<'a>(
+    bound: impl Iterator<Item = &'a Bound>,
+    stopping: &watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) {
+    let mut listeners: Vec<_> = bound.map(|bound| &bound.listener).collect();
+    // The addresses of one stand beside each other.
+    listeners.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    for listener in listeners.into_iter().filter(|listener| listener.has_files()) {
+        let listener = Arc::clone(listener);
+        let look = move || listener.look_at_files();
+        tasks.spawn(listener_files::follow_files(look, stopping.clone()));
+    }
 }
 
 impl Listener {
     /// Whether anything of it is in files that may be replaced.
-    pub fn has_files(&self) -> bool {
+    fn has_files(&self) -> bool {
         self.tls.is_some() || self.tokens.is_some()
     }
 

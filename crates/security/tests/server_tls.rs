@@ -61,7 +61,7 @@ fn settings(keystore: Vec<PathBuf>, truststore: Vec<PathBuf>) -> TlsSettings {
 }
 
 fn load(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
-    ServerTls::load(settings, SystemTime::now())
+    ServerTls::load(settings, &[], SystemTime::now())
 }
 
 fn dir() -> TempDir {
@@ -154,6 +154,6 @@ fn a_certificate_is_judged_by_the_time_of_the_look() {
     let (certificate, key) = server(params("server"), &root);
     let path = write(dir.path(), "server.pem", &[&certificate, &key]);
     let century = Duration::from_secs(100 * 366 * 24 * 60 * 60);
-    let late = ServerTls::load(&settings(vec![path], Vec::new()), SystemTime::now() + century);
+    let late = ServerTls::load(&settings(vec![path], Vec::new()), &[], SystemTime::now() + century);
     assert!(matches!(late, Err(TlsError::Expired { .. })));
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use logway_node::CLIENTS;
 use logway_node::accept::stopped;
@@ -15,10 +14,8 @@ use tokio::time::timeout;
 use super::transport::Transport;
 use super::{Connection, ConnectionError};
 use crate::service::Service;
+use logway_node::handshake::HANDSHAKE_MAX;
 use logway_node::listener::Listener;
-
-/// How long a client may take to shake hands.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Serves connections until `stopping` turns true, then waits for those that are open to finish.
 pub(crate) async fn accept_connections(

@@ -85,7 +85,7 @@ mod tests {
             peer: address,
             local: address,
             listener: Arc::new(
-                Listener::new(&settings, &settings.listeners[0]).expect("needs no TLS"),
+                Listener::new(&settings, &settings.listeners[0], &[]).expect("needs no TLS"),
             ),
             hurry: Hurry::default(),
             mute: Mute::default(),

@@ -51,14 +51,9 @@ pub enum Reload {
 }
 
 impl ServerTls {
-    /// Reads the files that the settings name, and judges them as of `now`.
-    pub fn load(settings: &TlsSettings, now: SystemTime) -> Result<ServerTls, TlsError> {
-        ServerTls::with_protocols(settings, &[], now)
-    }
-
-    /// The same, where client and server agree on a protocol by its name (ALPN, RFC 7301). The first of ours that the client has
-    /// is taken.
-    pub fn with_protocols(
+    /// Reads the files that the settings name, and judges them as of `now`. Client and server agree on one of `protocols` by its
+    /// name, if there are any (ALPN, RFC 7301): the first of ours that the client has.
+    pub fn load(
         settings: &TlsSettings,
         protocols: &[&str],
         now: SystemTime,
