@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use logway_model::{BrokerId, Offset, PartitionId};
-use logway_node::Node;
 use logway_node::access::Operation;
 use logway_node::streams::anywhere::{Partition, Search};
+use logway_node::{Failure, Node};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -95,7 +95,7 @@ async fn look(call: &Call, log: &FoundLog) -> Result<InfoReply, Status> {
         let mut extents = vec![None; numbers.len()];
         while let Some(looked) = asked.join_next().await {
             if let Ok((index, extent)) = looked {
-                extents[index] = extent;
+                extents[index] = extent.ok();
             }
         }
         for (number, extent) in numbers.iter().zip(extents) {
@@ -106,11 +106,18 @@ async fn look(call: &Call, log: &FoundLog) -> Result<InfoReply, Status> {
     Ok(InfoReply { log: log.name().to_owned(), id, partitions })
 }
 
-/// Where a partition begins and ends, if its leader can be asked.
-pub(crate) async fn extent(node: &Arc<Node>, partition: Partition) -> Option<(Offset, Offset)> {
-    let start = node.search_anywhere(partition, Search::Start).await.ok()?;
-    let end = node.search_anywhere(partition, Search::End).await.ok()?;
-    Some((start, end.max(start)))
+/// Where a partition begins and ends.
+///
+/// # Errors
+///
+/// Its leader cannot be asked.
+pub(crate) async fn extent(
+    node: &Arc<Node>,
+    partition: Partition,
+) -> Result<(Offset, Offset), Failure> {
+    let start = node.search_anywhere(partition, Search::Start).await?;
+    let end = node.search_anywhere(partition, Search::End).await?;
+    Ok((start, end.max(start)))
 }
 
 fn told_of(log: &FoundLog, number: PartitionId, extent: Option<(Offset, Offset)>) -> PartitionInfo {

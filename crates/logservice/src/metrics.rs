@@ -35,3 +35,19 @@ impl Metrics {
         registry.register("connections_given_up", help, self.given_up.clone());
     }
 }
+
+/// Counts an open stream.
+pub(crate) struct Open(Gauge);
+
+impl Open {
+    pub(crate) fn of(gauge: &Gauge) -> Open {
+        gauge.inc();
+        Open(gauge.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

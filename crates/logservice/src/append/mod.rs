@@ -35,6 +35,7 @@ use crate::messages::log::append_reply::Reply as AppendReplyKind;
 use crate::messages::log::{
     Acknowledgement, AppendFailed, AppendOpened, AppendReply, Appended, OpenAppend,
 };
+use crate::metrics::Open;
 use lane::{Done, Lane, Pending, Round};
 use request::{AppendMessage, Destination, NewRecords, Request};
 use session::Session;
@@ -90,22 +91,6 @@ pub(crate) async fn append(
         appending.lanes.insert(known.partition, lane);
     }
     appending.run(inbound, replies).await
-}
-
-/// Counts an open stream.
-pub(crate) struct Open(prometheus_client::metrics::gauge::Gauge);
-
-impl Open {
-    pub(crate) fn of(gauge: &prometheus_client::metrics::gauge::Gauge) -> Open {
-        gauge.inc();
-        Open(gauge.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 /// What is without a reply.

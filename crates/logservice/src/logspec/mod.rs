@@ -26,6 +26,7 @@ use crate::call::{Call, Outcome};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
+use crate::info::extent;
 use crate::messages::logspec::discard_reply::{Ok as DiscardOk, Reply as DiscardReplyKind};
 use crate::messages::logspec::info_reply::{Ok as InfoOk, Reply as InfoReplyKind};
 use crate::messages::logspec::{DiscardReply, DiscardRequest, InfoReply, InfoRequest, Redirect};
@@ -121,11 +122,7 @@ pub(crate) async fn watch(
 async fn look(call: &Call, log: &str) -> Result<InfoReply, Status> {
     let partition = partition(call, log, Operation::Describe)?;
     let node = call.node();
-    let extent = async {
-        let start = node.search_anywhere(partition, Search::Start).await?;
-        Ok((start, node.search_anywhere(partition, Search::End).await?.max(start)))
-    };
-    let kind = match extent.await {
+    let kind = match extent(node, partition).await {
         Ok((start, end)) => {
             let (bytes_used, bytes_total) = space(node, partition).await;
             InfoReplyKind::Ok(InfoOk {

@@ -26,16 +26,16 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::append::Open;
 use crate::call::Call;
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
 use crate::grpc::status::Status;
 use crate::messages::log::{Format, ReadReply, ReadRequest};
+use crate::metrics::Open;
 pub(crate) use begin::out_of_range;
 use filter::Filter;
 pub(crate) use records::UNPACKED_MAX;
-use records::{Made, Piece, Wanted};
+use records::{Made, Piece};
 
 /// What is read at a time. The first batch may be larger.
 const PIECE_BYTES: u32 = 1 << 20;
@@ -66,7 +66,7 @@ pub(crate) async fn read(
     let _open = Open::of(&call.service.metrics.reads_open);
     let request: ReadRequest = inbound.only().await?;
     drop(inbound);
-    let wanted = wanted(&request)?;
+    let filter = checked_filter(&request)?;
     let log = call.log(&request.log, Operation::Read)?;
     let partition = log.partition(request.partition)?;
     let place = Place { log: request.log.clone(), partition };
@@ -81,7 +81,7 @@ pub(crate) async fn read(
         call,
         place,
         format: request.format(),
-        wanted: Arc::new(wanted),
+        filter: filter.map(Arc::new),
         next,
         until,
         records_left: bound(request.records_max),
@@ -98,11 +98,11 @@ fn bound(max: u64) -> u64 {
     if max == 0 { u64::MAX } else { max }
 }
 
-fn wanted(request: &ReadRequest) -> Result<Wanted, Status> {
+/// Checks what is asked for. No filter is one that passes everything.
+fn checked_filter(request: &ReadRequest) -> Result<Option<Filter>, Status> {
     let filter = request.filter.as_ref().map(Filter::new).transpose()?;
     let filter = filter.filter(|filter| !filter.passes_all());
-    let wanted = Wanted { filter };
-    if request.format() == Format::Batches && (wanted.filter.is_some() || request.records_max > 0) {
+    if request.format() == Format::Batches && (filter.is_some() || request.records_max > 0) {
         return Err(Status::invalid(
             "batches are sent whole: no filter and no records_max with BATCHES",
         ));
@@ -110,7 +110,7 @@ fn wanted(request: &ReadRequest) -> Result<Wanted, Status> {
     if request.until_offset.is_some_and(|until| until < 0) {
         return Err(Status::invalid("until_offset is negative"));
     }
-    Ok(wanted)
+    Ok(filter)
 }
 
 /// What is read.
@@ -134,7 +134,7 @@ struct Reader {
     call: Arc<Call>,
     place: Place,
     format: Format,
-    wanted: Arc<Wanted>,
+    filter: Option<Arc<Filter>>,
     next: Offset,
     until: Option<Offset>,
     records_left: u64,
@@ -296,7 +296,7 @@ impl Reader {
             bytes_max: self.bytes_left,
             reply_bytes,
         };
-        let made = records::make(self.call.node(), piece, read.batches, &self.wanted).await;
+        let made = records::make(self.call.node(), piece, read.batches, self.filter.as_ref()).await;
         made.map_err(|status| self.place.about(status))
     }
 }

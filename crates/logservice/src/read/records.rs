@@ -23,11 +23,6 @@ pub(crate) const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(64 << 20);
 /// The fields of [`ReadReply`] that are written here.
 const RECORDS_TAG: u32 = 1;
 
-/// Which records a reader gets, and what of them.
-pub(super) struct Wanted {
-    pub(super) filter: Option<Filter>,
-}
-
 /// One reply to be made.
 pub(super) struct Piece {
     /// What it tells beside records; where to go on is set here.
@@ -65,7 +60,7 @@ pub(super) async fn make(
     node: &Arc<Node>,
     piece: Piece,
     batches: Bytes,
-    wanted: &Arc<Wanted>,
+    filter: Option<&Arc<Filter>>,
 ) -> Result<Made, Status> {
     let mut making = Making {
         frame: begin_frame(batches.len().min(piece.reply_bytes)),
@@ -86,7 +81,7 @@ pub(super) async fn make(
             break;
         }
         if !batch.header().attributes.is_control() {
-            making = making.add(node, &batch, wanted).await?;
+            making = making.add(node, &batch, filter).await?;
             if making.is_full {
                 break;
             }
@@ -116,16 +111,16 @@ impl Making {
         mut self,
         node: &Arc<Node>,
         batch: &Batch,
-        wanted: &Arc<Wanted>,
+        filter: Option<&Arc<Filter>>,
     ) -> Result<Making, Status> {
         let records = node.records_of(batch, UNPACKED_MAX).await?;
         let records = records.map_err(|error| unreadable(&error))?;
-        let to_add = Arc::clone(wanted);
+        let passing = filter.cloned();
         let add = move || {
-            self.add_records(records, &to_add)?;
+            self.add_records(records, passing.as_deref())?;
             Ok(self)
         };
-        let is_evaluated = wanted.filter.as_ref().is_some_and(Filter::takes_long);
+        let is_evaluated = filter.is_some_and(|filter| filter.takes_long());
         let added: Result<Making, RecordError> = match is_evaluated || takes_long(batch) {
             true => {
                 // A few: what is evaluated takes memory beside the batch.
@@ -137,7 +132,11 @@ impl Making {
         added.map_err(|error| unreadable(&error))
     }
 
-    fn add_records(&mut self, records: RecordIter, wanted: &Wanted) -> Result<(), RecordError> {
+    fn add_records(
+        &mut self,
+        records: RecordIter,
+        filter: Option<&Filter>,
+    ) -> Result<(), RecordError> {
         let mut looked_at_bytes = 0;
         for record in records {
             let record = record?;
@@ -155,7 +154,7 @@ impl Making {
             }
             looked_at_bytes += record.value.as_ref().map_or(0, Bytes::len);
             let next = record.offset.next();
-            match wanted.filter.as_ref().is_none_or(|filter| filter.passes(&record)) {
+            match filter.is_none_or(|filter| filter.passes(&record)) {
                 true => self.add_record(record),
                 false => self.filtered += 1,
             }
