@@ -190,9 +190,8 @@ async fn serve_messages(
             }
             if events.len() == batch_max || is_last && !events.is_empty() {
                 let batch = std::mem::take(&mut events);
-                let count = batch.len();
-                if !context.delivery.insist(batch, &context.stop).await {
-                    return context.delivery.drop_events(count, &"the agent ends");
+                if !context.delivery.insist_or_drop(batch, &context.stop).await {
+                    return;
                 }
             }
             if is_last {

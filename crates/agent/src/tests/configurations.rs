@@ -116,7 +116,7 @@ fn our_form_takes_other_spellings_and_has_lists() {
          [channels.c]\ntype = 'memory'\ntransaction-capacity = 20\n",
     )
     .expect("makes sense");
-    assert_eq!(config.name(), "x");
+    assert_eq!(config.name, "x");
     assert_eq!(config.sources[0].settings.number("batchSize"), 5);
     assert_eq!(config.sources[0].interceptors.len(), 1);
     let found = problems(toml(
