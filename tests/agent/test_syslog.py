@@ -26,7 +26,7 @@ class Syslog(AgentCase):
             f"[sources.tcp]\ntype = 'syslogtcp'\nhost = '127.0.0.1'\nport = {self.tcp}\nchannels = ['c']\nclientIPHeader = 'from'\n"
             f"[sources.udp]\ntype = 'syslogudp'\nhost = '127.0.0.1'\nport = {self.udp}\nchannels = ['c']\n"
             f"[sources.many]\ntype = 'multiport_syslogtcp'\nhost = '127.0.0.1'\nports = [{self.first}, {self.second}]\n"
-            f"portHeader = 'port'\nchannels = ['c']\n"
+            f"portHeader = 'port'\nbatchSize = 2\nchannels = ['c']\n"
         )
         self.agent = Agent(
             self,
@@ -56,6 +56,12 @@ class Syslog(AgentCase):
         self.assertEqual([h.get("port") for b, h in bodies.items() if "second" in b], [str(self.second)])
         self.assertEqual([h.get("from") for b, h in bodies.items() if "old over TCP" in b], ["127.0.0.1"])
         self.assertEqual([h.get("version") for b, h in bodies.items() if "new over UDP" in b], ["1"])
+
+    def test_a_batch_has_no_more_messages_than_it_may(self):
+        with socket.create_connection(("127.0.0.1", self.first)) as client:
+            client.sendall(b"".join(b"<13>Oct 11 22:14:15 host message %d\n" % n for n in range(10)))
+        self.events(10)
+        self.assertGreaterEqual(self.agent.count("SOURCE.many", "AppendBatchReceivedCount"), 5)
 
     def test_what_is_malformed_is_kept_with_its_status(self):
         with socket.create_connection(("127.0.0.1", self.tcp)) as client:

@@ -211,12 +211,12 @@ fn make_sink(
     let make = registry::sink_maker(settings.declaration);
     let made = make(context).map_err(refused(&settings.component))?;
     let channel = |name: &String| Arc::clone(&channels[name].1);
-    let batch = registry::batch_key(settings.declaration).and_then(|key| settings.limit(key));
+    let batch = registry::batch(settings).map_or(1, |(_, batch)| batch);
     let runner = SinkRunner {
         name: settings.name.clone(),
         sink: made,
         channel: channel(&sink.channel),
-        batch_max: usize::try_from(batch.unwrap_or(1)).unwrap_or(1),
+        batch_max: usize::try_from(batch).unwrap_or(1),
         counters: Arc::clone(&counters),
         dead_letters: sink.dead_letter.as_ref().map(channel),
     };

@@ -96,6 +96,16 @@ impl Delivery {
         }
     }
 
+    /// As [`Delivery::insist`], for what cannot be read again: if the end comes before, it is dropped.
+    pub(crate) async fn insist_or_drop(&self, events: Vec<Event>, stop: &Stop) -> bool {
+        let count = events.len();
+        let is_delivered = self.insist(events, stop).await;
+        if !is_delivered {
+            self.drop_events(count, &"the agent ends");
+        }
+        is_delivered
+    }
+
     /// Says and counts that events are lost.
     pub(crate) fn drop_events(&self, count: usize, why: &dyn std::fmt::Display) {
         self.0.counters.dropped.add(count);

@@ -1,6 +1,7 @@
 //! Every component that there is: its declaration, and how it begins.
 
 use crate::declaration::{Declaration, Role};
+use crate::settings::Settings;
 use crate::sink::MakeSink;
 use crate::source::StartSource;
 use crate::{channel, interceptor, processor, selector, sink, source};
@@ -71,9 +72,11 @@ pub(crate) fn find(role: Role, name: &str) -> Option<&'static Declaration> {
     all().find(|known| known.role == role && known.is_called(name.trim()))
 }
 
-/// The key for the size of batches, if the component has one.
-pub(crate) fn batch_key(declaration: &Declaration) -> Option<&'static str> {
-    BATCH_KEYS.iter().copied().find(|name| declaration.all_keys().any(|key| key.name == *name))
+/// How many events a component puts or takes at once, and the key that says so: of several the one that has a value.
+pub(crate) fn batch(settings: &Settings) -> Option<(&'static str, u64)> {
+    let is_declared = |name: &str| settings.declaration.all_keys().any(|key| key.name == name);
+    let mut declared = BATCH_KEYS.iter().copied().filter(|name| is_declared(name));
+    declared.find_map(|name| Some((name, settings.limit(name)?)))
 }
 
 /// How a source begins.

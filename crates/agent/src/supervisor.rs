@@ -23,16 +23,6 @@ pub struct RunOptions {
     pub drain_patience: Duration,
 }
 
-impl Default for RunOptions {
-    fn default() -> RunOptions {
-        RunOptions {
-            metrics: None,
-            reload_interval: Some(Duration::from_secs(5)),
-            drain_patience: Duration::from_secs(10),
-        }
-    }
-}
-
 /// Runs the agent of a file until `end`. `ready` is called when all components have started, with the address for
 /// counters.
 ///

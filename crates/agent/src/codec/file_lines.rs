@@ -36,36 +36,38 @@ pub(crate) fn read_lines(
     line_bytes_max: usize,
     takes_rest: bool,
 ) -> io::Result<FileBatch> {
-    let mut batch = FileBatch { lines: Vec::new(), end: offset, raw: Vec::new() };
-    let mut buffer: Vec<u8> = Vec::new();
-    let mut scanned = 0;
-    while batch.lines.len() < lines_max {
-        let found = memchr::memchr(b'\n', &buffer[scanned..]).map(|at| scanned + at);
+    let (mut lines, mut raw) = (Vec::new(), Vec::new());
+    // In `raw`: where the next line begins, and how far no line feed is behind that.
+    let (mut begin, mut scanned) = (0, 0);
+    while lines.len() < lines_max {
+        let found = memchr::memchr(b'\n', &raw[scanned..]).map(|at| scanned + at - begin);
+        let left_bytes = raw.len() - begin;
         let (line_bytes, taken_bytes) = match found {
             Some(at) if at <= line_bytes_max => (at, at + 1),
-            _ if buffer.len() > line_bytes_max => (line_bytes_max, line_bytes_max),
+            _ if left_bytes > line_bytes_max => (line_bytes_max, line_bytes_max),
             _ => {
-                scanned = buffer.len();
-                let mut piece = vec![0; PIECE_BYTES];
-                let count = file.read_at(&mut piece, batch.end + buffer.len() as u64)?;
+                scanned = raw.len();
+                raw.resize(scanned + PIECE_BYTES, 0);
+                let count = file.read_at(&mut raw[scanned..], offset + scanned as u64)?;
+                raw.truncate(scanned + count);
                 if count > 0 {
-                    buffer.extend_from_slice(&piece[..count]);
                     continue;
                 }
-                if !takes_rest || buffer.is_empty() {
+                if !takes_rest || left_bytes == 0 {
                     break;
                 }
-                (buffer.len(), buffer.len())
+                (left_bytes, left_bytes)
             }
         };
-        let line = without_return(Bytes::copy_from_slice(&buffer[..line_bytes]));
+        let line = Bytes::copy_from_slice(&raw[begin..begin + line_bytes]);
         let is_part = line_bytes == line_bytes_max && taken_bytes == line_bytes;
-        batch.lines.push(FileLine { offset: batch.end, line, is_part });
-        batch.raw.extend(buffer.drain(..taken_bytes));
-        batch.end += taken_bytes as u64;
-        scanned = 0;
+        let offset = offset + begin as u64;
+        lines.push(FileLine { offset, line: without_return(line), is_part });
+        begin += taken_bytes;
+        scanned = begin;
     }
-    Ok(batch)
+    raw.truncate(begin);
+    Ok(FileBatch { lines, end: offset + begin as u64, raw })
 }
 
 #[cfg(test)]

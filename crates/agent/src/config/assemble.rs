@@ -332,8 +332,9 @@ fn judge_batches(
     let of_sinks = sinks.iter().map(|sink| (&sink.settings, &sink.channel));
     for (settings, channel) in of_sources.chain(of_sinks) {
         let Some(channel) = channels.get(channel) else { continue };
-        let Some(key) = registry::batch_key(settings.declaration) else { continue };
-        let (Some(batch), Some(bound)) = (settings.limit(key), transaction_bound(channel)) else {
+        let (Some((key, batch)), Some(bound)) =
+            (registry::batch(settings), transaction_bound(channel))
+        else {
             continue;
         };
         if batch > bound {

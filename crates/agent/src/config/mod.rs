@@ -124,11 +124,6 @@ impl ConfigFile {
 }
 
 impl AgentConfig {
-    /// The agent's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// What would run, drawn as a tree.
     pub fn tree(&self) -> String {
         let mut text = format!("agent {}\n", self.name);

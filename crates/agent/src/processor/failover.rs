@@ -31,10 +31,6 @@ impl Failover {
         Failover { members, penalty_max: settings.millis("maxpenalty") }
     }
 
-    pub(super) fn sinks(&mut self) -> Vec<&mut SinkRunner> {
-        self.members.iter_mut().map(|member| &mut member.sink).collect()
-    }
-
     pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
         let now = Instant::now();
         let mut last = None;

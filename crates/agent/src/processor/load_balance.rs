@@ -36,10 +36,6 @@ impl LoadBalance {
         }
     }
 
-    pub(super) fn sinks(&mut self) -> Vec<&mut SinkRunner> {
-        self.members.iter_mut().map(|member| &mut member.sink).collect()
-    }
-
     pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
         let count = self.members.len();
         let first = match self.is_random {

@@ -117,9 +117,6 @@ impl Processor {
                 }
             }
         }
-        for sink in self.sinks() {
-            sink.close().await;
-        }
     }
 
     async fn process(&mut self) -> Result<Progress, SinkError> {
@@ -127,14 +124,6 @@ impl Processor {
             Processor::One(sink) => sink.process(IDLE).await,
             Processor::Failover(failover) => failover.process(IDLE).await,
             Processor::LoadBalance(balance) => balance.process(IDLE).await,
-        }
-    }
-
-    fn sinks(&mut self) -> Vec<&mut SinkRunner> {
-        match self {
-            Processor::One(sink) => vec![&mut **sink],
-            Processor::Failover(failover) => failover.sinks(),
-            Processor::LoadBalance(balance) => balance.sinks(),
         }
     }
 }

@@ -43,10 +43,8 @@ impl SinkRunner {
         })?;
         if taken.events.is_empty() {
             self.counters.batches_empty.add(1);
-            return match self.sink.idle().await {
-                Ok(()) => Ok(Progress::Idle),
-                Err(error) => Err(self.failed(error)),
-            };
+            self.sink.idle();
+            return Ok(Progress::Idle);
         }
         let batches = match taken.events.len() == self.batch_max {
             true => &self.counters.batches_complete,
@@ -107,12 +105,6 @@ impl SinkRunner {
         self.counters.failures.add(1);
         tracing::warn!(sink = self.name, %error, "a batch was not sent; it will be sent again");
         error
-    }
-
-    pub(crate) async fn close(&mut self) {
-        if let Err(error) = self.sink.close().await {
-            tracing::warn!(sink = self.name, %error, "a sink was not closed in good order");
-        }
     }
 }
 

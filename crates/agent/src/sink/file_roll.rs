@@ -157,8 +157,7 @@ impl Sink for FileRoll {
         Box::pin(async move { written.map_err(SinkError::later) })
     }
 
-    fn idle(&mut self) -> Sending<'_> {
+    fn idle(&mut self) {
         self.roll_in_time();
-        Box::pin(async { Ok(()) })
     }
 }

@@ -84,6 +84,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 struct HttpSink {
     settings: Settings,
     endpoint: Endpoint,
+    /// Of bodies, and of answers that are taken.
+    content_type: String,
+    accept: String,
     times: Times,
 }
 
@@ -99,7 +102,9 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         connect: settings.millis("connectTimeout"),
         request: settings.millis("requestTimeout"),
     };
-    Ok(Box::new(HttpSink { settings, endpoint, times }))
+    let content_type = settings.required("contentTypeHeader").to_owned();
+    let accept = settings.required("acceptHeader").to_owned();
+    Ok(Box::new(HttpSink { settings, endpoint, content_type, accept, times }))
 }
 
 impl HttpSink {
@@ -113,11 +118,8 @@ impl HttpSink {
 
     async fn send_all(&mut self, batch: &Taken) -> Result<(), SinkError> {
         for (index, event) in batch.events.iter().enumerate() {
-            let (kind, accept) = (
-                self.settings.required("contentTypeHeader"),
-                self.settings.required("acceptHeader"),
-            );
-            let posted = post(&self.endpoint, kind, accept, &event.body, self.times).await;
+            let HttpSink { endpoint, content_type, accept, times, .. } = self;
+            let posted = post(endpoint, content_type, accept, &event.body, *times).await;
             let status = posted.map_err(|error| {
                 SinkError::later(format_args!("{}: {error}", self.settings.required("endpoint")))
             })?;

@@ -107,14 +107,47 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 const PRODUCERS_MAX: usize = 100;
 
 struct KafkaSink {
-    settings: Settings,
+    topic: String,
+    /// A header that may name another topic.
+    topic_header: Option<String>,
+    partition: Option<PartitionId>,
+    partition_header: Option<String>,
+    event_id_header: Option<String>,
+    copies_headers: bool,
+    has_event_format: bool,
+    options: ProducerOptions,
     client: Client,
     producers: HashMap<TopicName, Producer>,
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
-    let client = client(&context.settings)?;
-    Ok(Box::new(KafkaSink { settings: context.settings, client, producers: HashMap::new() }))
+    let settings = &context.settings;
+    let text = |key: &str| settings.text(key).map(str::to_owned);
+    let names_topics = settings.flag("allowTopicOverride");
+    Ok(Box::new(KafkaSink {
+        topic: settings.required("kafka.topic").trim().to_owned(),
+        topic_header: text("topicHeader").filter(|_| names_topics),
+        partition: settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32)),
+        partition_header: text("partitionIdHeader"),
+        event_id_header: text("eventIdHeader"),
+        copies_headers: settings.flag("copyHeaders"),
+        has_event_format: settings.flag("useFlumeEventFormat"),
+        options: options(settings),
+        client: client(settings)?,
+        producers: HashMap::new(),
+    }))
+}
+
+fn options(settings: &Settings) -> ProducerOptions {
+    let acks = if settings.is("kafka.producer.acks", "1") { Acks::Leader } else { Acks::All };
+    let compression = match settings.required("kafka.producer.compression.type").trim() {
+        "gzip" => Compression::Gzip,
+        "snappy" => Compression::Snappy,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        _ => Compression::None,
+    };
+    ProducerOptions { acks, compression, delivery_timeout: PATIENCE, ..ProducerOptions::default() }
 }
 
 /// Why a batch is not in its topics.
@@ -150,17 +183,17 @@ impl KafkaSink {
         let all: Vec<usize> = (0..batch.events.len()).collect();
         match self.store_some(batch, &all).await {
             Ok(()) => return Ok(()),
-            Err((_, Failure::Later(reason))) => return Err(SinkError::Later(reason)),
-            Err((_, Failure::Refused(reason))) if batch.events.len() == 1 => {
+            Err(Failure::Later(reason)) => return Err(SinkError::Later(reason)),
+            Err(Failure::Refused(reason)) if batch.events.len() == 1 => {
                 return Err(SinkError::Undeliverable { index: 0, reason });
             }
-            Err((_, Failure::Refused(_))) => {}
+            Err(Failure::Refused(_)) => {}
         }
         for index in all {
             match self.store_some(batch, &[index]).await {
                 Ok(()) => {}
-                Err((_, Failure::Later(reason))) => return Err(SinkError::Later(reason)),
-                Err((_, Failure::Refused(reason))) => {
+                Err(Failure::Later(reason)) => return Err(SinkError::Later(reason)),
+                Err(Failure::Refused(reason)) => {
                     return Err(SinkError::Undeliverable { index, reason });
                 }
             }
@@ -168,23 +201,16 @@ impl KafkaSink {
         Ok(())
     }
 
-    async fn store_some(
-        &mut self,
-        batch: &Taken,
-        indexes: &[usize],
-    ) -> Result<(), (TopicName, Failure)> {
+    async fn store_some(&mut self, batch: &Taken, indexes: &[usize]) -> Result<(), Failure> {
         let mut used: Vec<TopicName> = Vec::new();
         for &index in indexes {
-            let event = &batch.events[index];
-            let topic = self.topic_of(event).map_err(|why| {
-                (TopicName::new("none").expect("is a name"), Failure::Refused(why))
-            })?;
+            let topic = self.topic_of(&batch.events[index])?;
             if !used.contains(&topic) {
                 used.push(topic.clone());
             }
-            if let Err(failure) = self.append(&topic, event, batch.event_id(index)).await {
+            if let Err(failure) = self.append(&topic, batch, index).await {
                 self.producers.clear();
-                return Err((topic, failure));
+                return Err(failure);
             }
         }
         for topic in used {
@@ -192,30 +218,55 @@ impl KafkaSink {
             if let Err(error) = producer.flush().await {
                 // It ends with its first failure; the next one has an id of its own.
                 self.producers.clear();
-                return Err((topic, error.into()));
+                return Err(error.into());
             }
         }
         Ok(())
     }
 
-    fn topic_of(&self, event: &Event) -> Result<TopicName, String> {
-        let settings = &self.settings;
-        let named = settings
-            .flag("allowTopicOverride")
-            .then(|| event.headers.get(settings.required("topicHeader")))
-            .flatten();
+    fn topic_of(&self, event: &Event) -> Result<TopicName, Failure> {
+        let named = self.topic_header.as_ref().and_then(|header| event.headers.get(header));
         let name = match named {
             Some(name) => name.to_owned(),
-            None => with_headers(settings.required("kafka.topic").trim(), event),
+            None => with_headers(&self.topic, event),
         };
-        TopicName::new(&name).map_err(|error| error.to_string())
+        TopicName::new(&name).map_err(|error| Failure::Refused(error.to_string()))
+    }
+
+    fn partition_of(&self, event: &Event) -> Result<Option<PartitionId>, Failure> {
+        let named = self.partition_header.as_ref().and_then(|header| event.headers.get(header));
+        let Some(text) = named else { return Ok(self.partition) };
+        let number = text.trim().parse();
+        let number =
+            number.map_err(|_| Failure::Refused(format!("partition '{text}' is no number")))?;
+        Ok(Some(PartitionId(number)))
+    }
+
+    fn record_headers(&self, batch: &Taken, index: usize) -> Vec<Header> {
+        let event = &batch.events[index];
+        let header = |name: &str, value: &str| {
+            let value = Bytes::copy_from_slice(value.as_bytes());
+            Header::new(name.as_bytes().to_vec(), Some(value))
+        };
+        let mut headers = Vec::new();
+        if self.copies_headers {
+            headers.extend(event.headers.iter().map(|(name, value)| header(name, value)));
+        }
+        if let Some(name) = &self.event_id_header {
+            let own = event.headers.get(name).map(str::to_owned);
+            if let Some(id) = own.or_else(|| batch.event_id(index)) {
+                headers.retain(|header| header.key != name.as_bytes());
+                headers.push(header(name, &id));
+            }
+        }
+        headers
     }
 
     async fn append(
         &mut self,
         topic: &TopicName,
-        event: &Event,
-        id: Option<String>,
+        batch: &Taken,
+        index: usize,
     ) -> Result<(), Failure> {
         if !self.producers.contains_key(topic) {
             if self.producers.len() >= PRODUCERS_MAX {
@@ -225,40 +276,14 @@ impl KafkaSink {
                 self.producers.clear();
             }
             let producer =
-                Producer::open(self.client.clone(), topic.clone(), self.options()).await?;
+                Producer::open(self.client.clone(), topic.clone(), self.options.clone()).await?;
             self.producers.insert(topic.clone(), producer);
         }
-        let settings = &self.settings;
-        let partition =
-            match settings.text("partitionIdHeader").and_then(|name| event.headers.get(name)) {
-                Some(text) => {
-                    let number = text.trim().parse().map_err(|_| {
-                        Failure::Refused(format!("partition '{text}' is no number"))
-                    })?;
-                    Some(PartitionId(number))
-                }
-                None => {
-                    settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32))
-                }
-            };
-        let mut headers = Vec::new();
-        let text = |text: &str| Some(Bytes::copy_from_slice(text.as_bytes()));
-        if settings.flag("copyHeaders") {
-            headers.extend(
-                event
-                    .headers
-                    .iter()
-                    .map(|(name, value)| Header::new(name.as_bytes().to_vec(), text(value))),
-            );
-        }
-        if let Some(name) = settings.text("eventIdHeader")
-            && let Some(id) = event.headers.get(name).map(str::to_owned).or(id)
-        {
-            headers.retain(|header| header.key != name.as_bytes());
-            headers.push(Header::new(name.as_bytes().to_vec(), text(&id)));
-        }
+        let event = &batch.events[index];
+        let partition = self.partition_of(event)?;
+        let headers = self.record_headers(batch, index);
         let mut encoded = Vec::new();
-        let value: &[u8] = match settings.flag("useFlumeEventFormat") {
+        let value: &[u8] = match self.has_event_format {
             true => {
                 put_event(&mut encoded, event);
                 &encoded
@@ -279,24 +304,6 @@ impl KafkaSink {
         };
         let producer = self.producers.get_mut(topic).expect("it was opened");
         Ok(producer.send(record).await?)
-    }
-
-    fn options(&self) -> ProducerOptions {
-        let acks =
-            if self.settings.is("kafka.producer.acks", "1") { Acks::Leader } else { Acks::All };
-        let compression = match self.settings.required("kafka.producer.compression.type").trim() {
-            "gzip" => Compression::Gzip,
-            "snappy" => Compression::Snappy,
-            "lz4" => Compression::Lz4,
-            "zstd" => Compression::Zstd,
-            _ => Compression::None,
-        };
-        ProducerOptions {
-            acks,
-            compression,
-            delivery_timeout: PATIENCE,
-            ..ProducerOptions::default()
-        }
     }
 }
 

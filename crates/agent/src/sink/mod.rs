@@ -29,14 +29,7 @@ pub(crate) trait Sink: Send {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a>;
 
     /// There is nothing to send just now.
-    fn idle(&mut self) -> Sending<'_> {
-        Box::pin(async { Ok(()) })
-    }
-
-    /// Leaves nothing open.
-    fn close(&mut self) -> Sending<'_> {
-        Box::pin(async { Ok(()) })
-    }
+    fn idle(&mut self) {}
 }
 
 /// What a sink is made of.

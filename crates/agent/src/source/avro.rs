@@ -1,12 +1,11 @@
 //! The source `avro`: Flume's own RPC.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
-use super::{Running, SourceContext, Starting};
+use super::listener::{BUFFERS, CONNECTIONS, start_calls};
+use super::{SourceContext, Starting};
 use crate::codec::avro_rpc::{Call, FrameHead, ServerSession, Status, frame, response};
 use crate::codec::budget::Budget;
 use crate::codec::wire::Wire;
@@ -44,33 +43,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 };
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    Box::pin(async move {
-        let settings = &context.settings;
-        let listener = bind(settings.required("bind"), settings.port("port")).await?;
-        let (budget, context) = (budget(&context), Arc::new(context));
-        let of_connection = Arc::clone(&context);
-        let connection = move |socket, peer| {
-            let (context, budget) = (Arc::clone(&of_connection), Arc::clone(&budget));
-            async move {
-                if let Err(error) = serve_calls(socket, &context, &budget).await {
-                    told(&context, peer, &error);
-                }
-            }
-        };
-        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
-    })
-}
-
-/// What ended a connection that should not have.
-pub(super) fn told(context: &SourceContext, peer: SocketAddr, error: &std::io::Error) {
-    context.delivery.counters().malformed.add(1);
-    tracing::warn!(source = context.delivery.source(), %peer, %error, "a connection is closed");
+    start_calls(context, serve_calls)
 }
 
 async fn serve_calls(
     socket: TcpStream,
-    context: &SourceContext,
-    budget: &Arc<Budget>,
+    context: Arc<SourceContext>,
+    budget: Arc<Budget>,
 ) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let settings = &context.settings;

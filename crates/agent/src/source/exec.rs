@@ -199,9 +199,8 @@ async fn read_lines(context: &SourceContext, stdout: Receiver) -> bool {
                 }
             }
         }
-        let count = events.len();
-        if count > 0 && !context.delivery.insist(events, &context.stop).await {
-            context.delivery.drop_events(count, &"the agent ends");
+        if !events.is_empty() {
+            context.delivery.insist_or_drop(events, &context.stop).await;
         }
         if context.stop.is_set() {
             return true;

@@ -11,6 +11,7 @@ use crate::codec::avro::Reader;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
 use crate::kafka_cluster::{CLUSTER, client};
+use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Source,
@@ -110,6 +111,8 @@ async fn read(
     };
     let options = GroupOptions { start_at, ..GroupOptions::default() };
     let group = settings.required("kafka.consumer.group.id").trim();
+    let batch_max = settings.size("batchSize");
+    let format = Format::of(settings);
     let mut member = GroupConsumer::open(client, group, topics.clone(), options).await?;
     loop {
         let event = tokio::select! {
@@ -125,8 +128,8 @@ async fn read(
                     for record in records.records() {
                         let record = record?;
                         let offset = record.offset;
-                        batch.push(to_event(context, &partition, record));
-                        if batch.len() == settings.size("batchSize") {
+                        batch.push(to_event(context, &format, &partition, record));
+                        if batch.len() == batch_max {
                             if !context
                                 .delivery
                                 .insist(std::mem::take(&mut batch), &context.stop)
@@ -150,8 +153,31 @@ async fn read(
     }
 }
 
-fn to_event(context: &SourceContext, partition: &TopicPartition, record: Record) -> Event {
-    let settings = &context.settings;
+/// How a record becomes an event.
+struct Format {
+    /// Its value is an event in Avro.
+    is_avro: bool,
+    /// The header for its topic.
+    topic_header: Option<String>,
+}
+
+impl Format {
+    fn of(settings: &Settings) -> Format {
+        let topic_header =
+            settings.flag("setTopicHeader").then(|| settings.required("topicHeader"));
+        Format {
+            is_avro: settings.flag("useFlumeEventFormat"),
+            topic_header: topic_header.map(str::to_owned),
+        }
+    }
+}
+
+fn to_event(
+    context: &SourceContext,
+    format: &Format,
+    partition: &TopicPartition,
+    record: Record,
+) -> Event {
     let value = record.value.unwrap_or_default();
     let mut event = Event::default();
     for header in &record.headers {
@@ -162,7 +188,7 @@ fn to_event(context: &SourceContext, partition: &TopicPartition, record: Record)
             event.headers.set(name, value);
         }
     }
-    let decoded = settings.flag("useFlumeEventFormat").then(|| Reader::new(&value).event());
+    let decoded = format.is_avro.then(|| Reader::new(&value).event());
     match decoded {
         Some(Ok(decoded)) => {
             decoded.headers.iter().for_each(|(name, value)| event.headers.set(name, value));
@@ -178,8 +204,8 @@ fn to_event(context: &SourceContext, partition: &TopicPartition, record: Record)
     if event.headers.get("timestamp").is_none() {
         event.headers.set("timestamp", record.timestamp.0.to_string());
     }
-    if settings.flag("setTopicHeader") {
-        event.headers.set(settings.required("topicHeader"), partition.topic.as_str());
+    if let Some(header) = &format.topic_header {
+        event.headers.set(header.as_str(), partition.topic.as_str());
     }
     event.headers.set("partition", partition.partition.0.to_string());
     event.headers.set("offset", record.offset.0.to_string());

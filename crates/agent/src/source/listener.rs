@@ -1,5 +1,6 @@
 //! Listening: so many connections and no more, each with a task of its own, all ended with the source.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +8,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
-use super::SourceContext;
+use super::{Running, SourceContext, Starting};
 use crate::codec::budget::Budget;
 use crate::counters::SourceCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{StartError, because};
+use crate::event::Event;
 
 /// What all that listen for connections can be told, beside what Flume's can.
 pub(super) const CONNECTIONS: &[Key] = &[key(
@@ -37,6 +39,12 @@ pub(super) const BUFFERS: &[Key] = &[
         "How large a message may be.",
     ),
 ];
+
+/// The largest datagram.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// How many datagrams go into channels at once.
+const DATAGRAMS_MAX: usize = 100;
 
 /// How long connections have to finish what they are at.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -119,5 +127,69 @@ pub(super) async fn serve<F>(
             source = context.delivery.source(),
             "connections are cut off in the middle of a message"
         );
+    }
+}
+
+/// Starts a source that is called at `bind` and `port` by connections which share a budget. One that ends badly is
+/// counted and told.
+pub(super) fn start_calls<F>(
+    context: SourceContext,
+    serve_calls: fn(TcpStream, Arc<SourceContext>, Arc<Budget>) -> F,
+) -> Starting
+where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    Box::pin(async move {
+        let settings = &context.settings;
+        let listener = bind(settings.required("bind"), settings.port("port")).await?;
+        let (budget, context) = (budget(&context), Arc::new(context));
+        let of_connection = Arc::clone(&context);
+        let connection = move |socket, peer| {
+            let context = Arc::clone(&of_connection);
+            let served = serve_calls(socket, Arc::clone(&context), Arc::clone(&budget));
+            async move {
+                if let Err(error) = served.await {
+                    context.delivery.counters().malformed.add(1);
+                    tracing::warn!(source = context.delivery.source(), %peer, %error, "a connection is closed");
+                }
+            }
+        };
+        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
+    })
+}
+
+/// Makes events of datagrams until the source is to stop; those that are there already go into channels together. What
+/// channels do not take is lost: nobody can be told. A header may have the sender's address.
+pub(super) async fn receive(
+    socket: UdpSocket,
+    context: &SourceContext,
+    address_header: Option<&str>,
+    to_event: impl Fn(&[u8]) -> Option<Event>,
+) {
+    let batch_max = context.delivery.batch_max().min(DATAGRAMS_MAX);
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
+        let received = tokio::select! {
+            () = context.stop.wait() => return,
+            received = socket.recv_from(&mut buffer) => received,
+        };
+        let mut events = Vec::new();
+        let mut next = received.ok();
+        while let Some((length, peer)) = next {
+            if let Some(mut event) = to_event(&buffer[..length]) {
+                if let Some(header) = address_header {
+                    event.headers.set(header, peer.ip().to_string());
+                }
+                events.push(event);
+            }
+            let has_room = events.len() < batch_max;
+            next = if has_room { socket.try_recv_from(&mut buffer).ok() } else { None };
+        }
+        let count = events.len();
+        if count > 0
+            && let Err(error) = context.delivery.deliver(events).await
+        {
+            context.delivery.drop_events(count, &error);
+        }
     }
 }

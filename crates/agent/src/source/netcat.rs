@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 
-use super::listener::{CONNECTIONS, bind, bind_udp, serve};
+use super::listener::{CONNECTIONS, bind, bind_udp, receive, serve};
 use super::{Running, SourceContext, Starting};
 use crate::codec::lines::{Line, LineReader, without_return};
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
@@ -55,9 +55,6 @@ pub(crate) const UDP: Declaration = Declaration {
     shared: &[],
 };
 
-/// The largest datagram.
-const DATAGRAM_BYTES_MAX: usize = 65_535;
-
 pub(crate) fn start_tcp(context: SourceContext) -> Starting {
     Box::pin(async move {
         let settings = &context.settings;
@@ -94,8 +91,8 @@ async fn serve_lines(mut socket: TcpStream, context: Arc<SourceContext>) {
         let count = events.len();
         let mut answer = Vec::new();
         if !acknowledges {
-            if !events.is_empty() && !context.delivery.insist(events, &context.stop).await {
-                return context.delivery.drop_events(count, &"the agent ends");
+            if !events.is_empty() && !context.delivery.insist_or_drop(events, &context.stop).await {
+                return;
             }
         } else if !events.is_empty() {
             match context.delivery.deliver(events).await {
@@ -130,35 +127,14 @@ pub(crate) fn start_udp(context: SourceContext) -> Starting {
     Box::pin(async move {
         let settings = &context.settings;
         let socket = bind_udp(settings.required("bind"), settings.port("port")).await?;
-        Ok(Box::pin(async move { receive(socket, context).await }) as Running)
+        Ok(Box::pin(async move {
+            let header = context.settings.text("remoteAddressHeader");
+            receive(socket, &context, header, |datagram| Some(to_event(datagram))).await;
+        }) as Running)
     })
 }
 
-async fn receive(socket: UdpSocket, context: SourceContext) {
-    let header = context.settings.text("remoteAddressHeader").map(str::to_owned);
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    loop {
-        let received = tokio::select! {
-            () = context.stop.wait() => return,
-            received = socket.recv_from(&mut buffer) => received,
-        };
-        let mut events = Vec::new();
-        let mut next = received.ok();
-        while let Some((length, peer)) = next {
-            let line = buffer[..length].strip_suffix(b"\n").unwrap_or(&buffer[..length]);
-            let mut event = Event::new(without_return(bytes::Bytes::copy_from_slice(line)));
-            if let Some(header) = &header {
-                event.headers.set(header.as_str(), peer.ip().to_string());
-            }
-            events.push(event);
-            let has_room = events.len() < context.delivery.batch_max().min(100);
-            next = if has_room { socket.try_recv_from(&mut buffer).ok() } else { None };
-        }
-        let count = events.len();
-        if count > 0
-            && let Err(error) = context.delivery.deliver(events).await
-        {
-            context.delivery.drop_events(count, &error);
-        }
-    }
+fn to_event(datagram: &[u8]) -> Event {
+    let line = datagram.strip_suffix(b"\n").unwrap_or(datagram);
+    Event::new(without_return(bytes::Bytes::copy_from_slice(line)))
 }

@@ -171,6 +171,9 @@ struct Spool {
     tracker: PathBuf,
     include: Regex,
     ignore: Regex,
+    /// Headers for a file's path and its name.
+    path_header: Option<String>,
+    name_header: Option<String>,
 }
 
 impl Spool {
@@ -187,7 +190,10 @@ impl Spool {
             Regex::new(&format!("^(?:{})$", settings.required(key).trim())).expect("it was checked")
         };
         let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
-        Ok(Spool { directory, tracker, include, ignore, context })
+        let header = |flag, key| settings.flag(flag).then(|| settings.required(key).to_owned());
+        let path_header = header("fileHeader", "fileHeaderKey");
+        let name_header = header("basenameHeader", "basenameHeaderKey");
+        Ok(Spool { directory, tracker, include, ignore, path_header, name_header, context })
     }
 
     fn run(self, handle: &Handle) {
@@ -311,14 +317,13 @@ impl Spool {
     }
 
     fn event(&self, path: &Path, body: bytes::Bytes) -> Event {
-        let settings = &self.context.settings;
         let mut event = Event::new(body);
-        if settings.flag("fileHeader") {
-            event.headers.set(settings.required("fileHeaderKey"), path.display().to_string());
+        if let Some(header) = &self.path_header {
+            event.headers.set(header.as_str(), path.display().to_string());
         }
-        if settings.flag("basenameHeader") {
+        if let Some(header) = &self.name_header {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            event.headers.set(settings.required("basenameHeaderKey"), name);
+            event.headers.set(header.as_str(), name);
         }
         event
     }

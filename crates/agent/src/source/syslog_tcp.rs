@@ -99,10 +99,13 @@ pub(crate) const MANY: Declaration = Declaration {
     shared: &[COMMON, CONNECTIONS],
 };
 
+/// How many messages of `syslogtcp` go into channels at once.
+const BATCH_MAX: usize = 100;
+
 pub(crate) fn start_one(context: SourceContext) -> Starting {
     Box::pin(async move {
         let port = context.settings.port("port");
-        start(context, vec![port], None).await
+        start(context, vec![port], None, BATCH_MAX).await
     })
 }
 
@@ -114,7 +117,8 @@ pub(crate) fn start_many(context: SourceContext) -> Starting {
         };
         let ports = ports.iter().map(port).collect::<Result<Vec<u16>, String>>()?;
         let header = context.settings.text("portHeader").map(str::to_owned);
-        start(context, ports, header).await
+        let batch_max = context.settings.size("batchSize");
+        start(context, ports, header, batch_max).await
     })
 }
 
@@ -122,7 +126,9 @@ async fn start(
     context: SourceContext,
     ports: Vec<u16>,
     port_header: Option<String>,
+    batch_max: usize,
 ) -> Result<Running, String> {
+    let batch_max = context.delivery.batch_max().min(batch_max);
     let context = Arc::new(context);
     let mut listeners = Vec::new();
     for port in ports {
@@ -134,7 +140,7 @@ async fn start(
             let stamp = port_header.as_ref().map(|header| (header.clone(), port.to_string()));
             let of_connection = Arc::clone(&context);
             let connection = move |socket, peer| {
-                serve_messages(socket, peer, Arc::clone(&of_connection), stamp.clone())
+                serve_messages(socket, peer, Arc::clone(&of_connection), stamp.clone(), batch_max)
             };
             let context = Arc::clone(&context);
             served.spawn(async move { serve(listener, context, connection).await });
@@ -148,12 +154,12 @@ async fn serve_messages(
     peer: SocketAddr,
     context: Arc<SourceContext>,
     stamp: Option<(String, String)>,
+    batch_max: usize,
 ) {
     let settings = &context.settings;
     let kept = KeptFields::parse(settings.required("keepFields"));
     let mut reader = MessageReader::new(settings.size("eventSize"), kept);
     let address_header = settings.text("clientIPHeader");
-    let batch_max = context.delivery.batch_max().min(100);
     let mut buffer = vec![0; 16 << 10];
     loop {
         let read = tokio::select! {
@@ -184,9 +190,8 @@ async fn serve_messages(
             }
             if events.len() == batch_max || is_last && !events.is_empty() {
                 let batch = std::mem::take(&mut events);
-                let count = batch.len();
-                if !context.delivery.insist(batch, &context.stop).await {
-                    return context.delivery.drop_events(count, &"the agent ends");
+                if !context.delivery.insist_or_drop(batch, &context.stop).await {
+                    return;
                 }
             }
             if is_last {

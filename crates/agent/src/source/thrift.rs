@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use super::avro::told;
-use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
-use super::{Running, SourceContext, Starting};
+use super::listener::{BUFFERS, CONNECTIONS, start_calls};
+use super::{SourceContext, Starting};
 use crate::codec::budget::Budget;
 use crate::codec::thrift::{Protocol, read_call, response};
 use crate::codec::wire::Wire;
@@ -48,21 +47,7 @@ const OK: i32 = 0;
 const FAILED: i32 = 1;
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    Box::pin(async move {
-        let settings = &context.settings;
-        let listener = bind(settings.required("bind"), settings.port("port")).await?;
-        let (budget, context) = (budget(&context), Arc::new(context));
-        let of_connection = Arc::clone(&context);
-        let connection = move |socket, peer| {
-            let (context, budget) = (Arc::clone(&of_connection), Arc::clone(&budget));
-            async move {
-                if let Err(error) = serve_calls(socket, &context, &budget).await {
-                    told(&context, peer, &error);
-                }
-            }
-        };
-        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
-    })
+    start_calls(context, serve_calls)
 }
 
 /// The protocol that a component has.
@@ -72,8 +57,8 @@ pub(crate) fn protocol(settings: &crate::settings::Settings) -> Protocol {
 
 async fn serve_calls(
     socket: TcpStream,
-    context: &SourceContext,
-    budget: &Arc<Budget>,
+    context: Arc<SourceContext>,
+    budget: Arc<Budget>,
 ) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let protocol = protocol(&context.settings);

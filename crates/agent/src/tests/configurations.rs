@@ -75,6 +75,10 @@ fn each_mistake_is_named_with_its_line() {
             "flume.conf:14: source r: batchSize is 101, above the transactionCapacity of channel c, which is 100",
         ),
         (
+            "a.sinks.k.type = file_roll\na.sinks.k.sink.directory = /\na.sinks.k.sink.batchSize = 101",
+            "flume.conf:16: sink k: sink.batchSize is 101, above the transactionCapacity of channel c, which is 100",
+        ),
+        (
             "a.sources.r.totalEvents = ${sys:x}",
             "flume.conf:14: source r: totalEvents refers to '${sys:x}': only ${env:NAME} is known here",
         ),
@@ -112,7 +116,7 @@ fn our_form_takes_other_spellings_and_has_lists() {
          [channels.c]\ntype = 'memory'\ntransaction-capacity = 20\n",
     )
     .expect("makes sense");
-    assert_eq!(config.name(), "x");
+    assert_eq!(config.name, "x");
     assert_eq!(config.sources[0].settings.number("batchSize"), 5);
     assert_eq!(config.sources[0].interceptors.len(), 1);
     let found = problems(toml(

@@ -82,6 +82,24 @@ async fn events_are_routed_by_their_headers_and_each_arrives_once() {
     assert_eq!(lines(&even)[0], r#"{"body":"0","headers":{"last":"0"}}"#);
 }
 
+/// The source puts its events by tens, so that a sink which takes ten at once never finds fewer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_roll_sink_takes_as_many_events_at_once_as_it_was_told() {
+    let folder = tempfile::tempdir().expect("is made");
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\ntotalEvents = 30\nbatchSize = 10\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+         [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n'sink.batchSize' = 10\n",
+        folder.path().display()
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "SINK.k", "EventDrainSuccessCount") == 30).await;
+    assert_eq!(count(&registry, "SINK.k", "BatchCompleteCount"), 3);
+    assert_eq!(count(&registry, "SINK.k", "BatchUnderflowCount"), 0);
+    agent.end_sinks().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_start_says_why_and_leaves_nothing_open() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");

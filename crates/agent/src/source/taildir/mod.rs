@@ -380,7 +380,8 @@ fn events(
     batch: &FileBatch,
 ) -> Vec<Event> {
     let settings = &context.settings;
-    let (has_offset, has_file) = (settings.flag("byteOffsetHeader"), settings.flag("fileHeader"));
+    let has_offset = settings.flag("byteOffsetHeader");
+    let file_header = settings.flag("fileHeader").then(|| settings.required("fileHeaderKey"));
     let event = |line: &crate::codec::file_lines::FileLine| {
         if line.is_part {
             context.delivery.counters().malformed.add(1);
@@ -389,8 +390,8 @@ fn events(
         for (name, value) in headers {
             event.headers.set(name.as_str(), value.as_str());
         }
-        if has_file {
-            event.headers.set(settings.required("fileHeaderKey"), path.display().to_string());
+        if let Some(header) = file_header {
+            event.headers.set(header, path.display().to_string());
         }
         if has_offset {
             event.headers.set("byteoffset", line.offset.to_string());
