@@ -7,6 +7,7 @@ use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
+use logway_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use logway_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
@@ -116,6 +117,14 @@ pub struct TxnOffsetCommit {
     pub topic_ids: Vec<TopicId>,
     /// See [`InTransaction::guard`](crate::InTransaction::guard).
     pub guard: Option<u64>,
+}
+
+impl TxnOffsetCommit {
+    /// Its topics with their ids.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (TopicId, &TxnOffsetCommitRequestTopic)> {
+        let id_of = |index| self.topic_ids.get(index).copied().unwrap_or_default();
+        self.request.topics.iter().enumerate().map(move |(index, topic)| (id_of(index), topic))
+    }
 }
 
 /// The answer to a [`RequestBody`], each to the one of its name.

@@ -2,7 +2,7 @@
 DescribeTransactions and ListTransactions, and what Produce says of batches that are part of none."""
 
 from conformance.batches import TRANSACTIONAL, Batch
-from conformance.script import script
+from conformance.script import script, script_that_goes_on
 from conformance.side import Side, Topic
 
 TRANSACTION = 1
@@ -152,6 +152,56 @@ def offsets(side: Side):
                 values = {"GroupId": group, "Topics": one, "Groups": [{"GroupId": group, "Topics": one}]}
                 request = f"while version {version} is open, stable {stable}"
                 side.ask("OffsetFetch", fetch_version, request, RequireStable=stable, **values)
+        side.do("EndTxn", 3, TransactionalId=name, Committed=False, **producer)
+        wait_until_complete(side, name)
+
+
+@script_that_goes_on
+def offsets_of_members(side: Side):
+    """Producers commit for members of a consumer group (KIP-848), each in the epoch that the member had when it read."""
+    topic, group = side.topic("read", 2), side.unique("group")
+    side.wait_for_coordinator(group)
+    side.settle()
+
+    def beat(member: str, epoch: int, has: list[int] | None, **more) -> dict:
+        held = None if has is None else [{"TopicId": topic.id, "Partitions": has}] if has else []
+        values = {"GroupId": group, "MemberId": member, "MemberEpoch": epoch, "RebalanceTimeoutMs": -1, "TopicPartitions": held}
+        return side.do("ConsumerGroupHeartbeat", **values | more)
+
+    def told(answer: dict) -> list[int]:
+        return [number for one in (answer["Assignment"] or {"TopicPartitions": []})["TopicPartitions"] for number in one["Partitions"]]
+
+    joining = {"RebalanceTimeoutMs": 60_000, "SubscribedTopicNames": [topic.name]}
+    # Kafka counts epochs from 2 on, and Logway from 1 on.
+    first = beat("a", 0, [], **joining)["MemberEpoch"]
+    beat("b", 0, [], **joining)
+    kept = told(beat("a", first, [0, 1]))
+    beat("a", first, kept)
+    got = told(beat("b", first + 1, []))
+    if (len(kept), len(got)) != (1, 1):
+        raise AssertionError(f"{side.kind}: a has {kept} and b has {got}")
+    for version in (version for version in side.versions("TxnOffsetCommit") if version >= 3):
+        name = side.unique(f"committer-{version}")
+        producer = init(side, name)
+        if version < 5:
+            side.do("AddOffsetsToTxn", min(version, 4), TransactionalId=name, GroupId=group, **producer)
+        for request, member, epoch, partitions in [
+            ("a member", "a", first + 1, kept),
+            ("of a partition of another member", "a", first + 1, got),
+            ("an epoch too large", "a", first + 2, kept),
+            ("the epoch before, of what it had then", "a", first, kept),
+            ("the epoch before, of what it has given up", "a", first, got),
+            ("the epoch before, of what it did not have yet", "b", first, got),
+            ("an unknown member", "c", first + 1, kept),
+            ("a member without an epoch", "a", -1, kept),
+            ("nobody in an epoch", "", first + 1, kept),
+            ("nobody", "", -1, kept),
+            ("nobody in epoch -2", "", -2, kept),
+        ]:
+            named = [{"PartitionIndex": number, "CommittedOffset": 5, "CommittedMetadata": ""} for number in partitions]
+            values = {"TransactionalId": name, "GroupId": group, "GenerationId": epoch, "MemberId": member}
+            values |= {"Topics": [{"Name": topic.name, "Partitions": named}]}
+            side.ask("TxnOffsetCommit", version, request, **values | producer)
         side.do("EndTxn", 3, TransactionalId=name, Committed=False, **producer)
         wait_until_complete(side, name)
 

@@ -3,6 +3,8 @@
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use logway_wire::messages::OffsetCommitRequest;
 
+use crate::request::TxnOffsetCommit;
+
 use super::GroupEpoch;
 use super::group::ConsumerGroup;
 use super::member::Member;
@@ -10,53 +12,59 @@ use super::member::Member;
 /// From this version on, clients can say a member epoch.
 const MEMBER_EPOCH_FROM: i16 = 9;
 
-/// Whether an OffsetCommit is taken: made from the group, asked for each request.
-pub(crate) struct CommitCheck;
-
-impl CommitCheck {
-    /// Whether the group takes offsets from who sends them, or the error.
-    ///
-    /// A member that is an epoch behind may still commit for partitions that it has had since then: its heartbeats and
-    /// commits overtake each other (KIP-1251).
-    pub(crate) fn of(
-        group: &ConsumerGroup,
+impl ConsumerGroup {
+    /// Whether the group takes the offsets of an OffsetCommit from who sends them, or the error.
+    pub(crate) fn check_commit(
+        &self,
         version: i16,
         request: &OffsetCommitRequest,
     ) -> Result<(), ErrorCode> {
         let said = GroupEpoch(request.generation_id_or_member_epoch);
-        if said.0 < 0 && group.is_empty() {
+        if said.0 < 0 && self.is_empty() {
             return Ok(());
         }
-        let member = group.member(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        let member = self.member(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
         let is_classic = member.subscription.classic.is_some();
         if !is_classic && version < MEMBER_EPOCH_FROM {
             return Err(ErrorCode::UnsupportedVersion);
         }
-        let known = member.current.epoch;
-        if said == known {
-            return Ok(());
-        }
-        let has_all = said < known && has_had_since(member, said, request);
-        match (has_all, is_classic) {
+        let partitions = request.topics.iter().flat_map(|topic| {
+            let id = TopicId(topic.topic_id);
+            topic
+                .partitions
+                .iter()
+                .map(move |partition| (id, PartitionId(partition.partition_index)))
+        });
+        match (may_commit(member, said, partitions), is_classic) {
             (true, _) => Ok(()),
             (false, true) => Err(ErrorCode::IllegalGeneration),
             (false, false) => Err(ErrorCode::StaleMemberEpoch),
         }
     }
-}
 
-/// Whether the member has had every partition of the request since that epoch or longer.
-fn has_had_since(member: &Member, said: GroupEpoch, request: &OffsetCommitRequest) -> bool {
-    request.topics.iter().all(|topic| {
-        let id = TopicId(topic.topic_id);
-        topic.partitions.iter().all(|partition| {
-            let since = member.current.epoch_of(id, PartitionId(partition.partition_index));
-            since.is_some_and(|since| said >= since)
-        })
-    })
-}
+    /// The same for a TxnOffsetCommit. It can say a member epoch in every version that can say a generation, and
+    /// producers know only the error about generations.
+    pub(crate) fn check_txn_commit(&self, commit: &TxnOffsetCommit) -> Result<(), ErrorCode> {
+        let request = &commit.request;
+        let said = GroupEpoch(request.generation_id);
+        let tells_of_none =
+            said.0 == -1 && request.member_id.is_empty() && request.group_instance_id.is_none();
+        if tells_of_none || said.0 < 0 && self.is_empty() {
+            return Ok(());
+        }
+        let member = self.member(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        let partitions = commit.topics().flat_map(|(id, topic)| {
+            topic
+                .partitions
+                .iter()
+                .map(move |partition| (id, PartitionId(partition.partition_index)))
+        });
+        match may_commit(member, said, partitions) {
+            true => Ok(()),
+            false => Err(ErrorCode::IllegalGeneration),
+        }
+    }
 
-impl ConsumerGroup {
     /// Whether who asks for offsets may have them, or the error.
     pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         let Some(member_id) = member_id else {
@@ -72,4 +80,19 @@ impl ConsumerGroup {
             (false, Some(_)) => Err(ErrorCode::IllegalGeneration),
         }
     }
+}
+
+/// Whether a member may commit offsets of partitions in the epoch that it says.
+///
+/// One that is an epoch behind may still do so for partitions that it has had since then: its heartbeats and commits
+/// overtake each other (KIP-1251).
+fn may_commit(
+    member: &Member,
+    said: GroupEpoch,
+    mut partitions: impl Iterator<Item = (TopicId, PartitionId)>,
+) -> bool {
+    let current = &member.current;
+    let has_had_since =
+        |(topic, partition)| current.epoch_of(topic, partition).is_some_and(|since| said >= since);
+    said == current.epoch || said < current.epoch && partitions.all(has_had_since)
 }

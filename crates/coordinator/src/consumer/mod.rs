@@ -49,7 +49,6 @@ mod subscription;
 mod target;
 
 pub use assignor::Assignor;
-pub(crate) use commit::CommitCheck;
 pub(crate) use draft::Conversion;
 pub use epoch::GroupEpoch;
 pub(crate) use group::ConsumerGroup;

@@ -11,7 +11,6 @@ use logway_wire::messages::offset_commit_response::{
 };
 use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
-use crate::consumer::CommitCheck;
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
 use crate::memory::{Growth, HeldMemory};
@@ -106,7 +105,7 @@ impl Groups {
             };
         };
         if let Some(consumer) = &group.consumer {
-            return CommitCheck::of(consumer, version, request);
+            return consumer.check_commit(version, request);
         }
         let membership = &group.membership;
         let instance_id = request.group_instance_id.as_deref();

@@ -54,7 +54,7 @@ impl Groups {
     ) {
         let request = &commit.request;
         let group_id = GroupId::from(&request.group_id);
-        if let Err(code) = self.check_txn_commit(turn, request) {
+        if let Err(code) = self.check_txn_commit(turn, commit) {
             turn.reply(token, txn_commit_refusal(request, code));
             return;
         }
@@ -64,9 +64,8 @@ impl Groups {
         // A commit that is part of nothing is staged by the same rules.
         let plain = OffsetCommitRequest { retention_time_ms: -1, ..OffsetCommitRequest::default() };
         let mut staged = StagedCommit::new(self, turn, &group_id, &plain);
-        let topics = request.topics.iter().enumerate().map(|(index, topic)| {
+        let topics = commit.topics().map(|(id, topic)| {
             let name = CommittedTopic::from(&topic.name);
-            let id = commit.topic_ids.get(index).copied().unwrap_or_default();
             let partitions = topic.partitions.iter().map(|partition| {
                 let added = staged.add_pending(&name, id, &as_asked(partition));
                 told(partition.partition_index, added.err().unwrap_or(ErrorCode::None))
@@ -95,11 +94,8 @@ impl Groups {
 
     /// Whether the group takes offsets from who sends them, or the error. A consumer of the group may have been replaced
     /// while its producer was not (KIP-447); one that tells of no membership is not asked for it.
-    fn check_txn_commit(
-        &self,
-        turn: &Turn,
-        request: &TxnOffsetCommitRequest,
-    ) -> Result<(), ErrorCode> {
+    fn check_txn_commit(&self, turn: &Turn, commit: &TxnOffsetCommit) -> Result<(), ErrorCode> {
+        let request = &commit.request;
         let (generation, instance_id) =
             (request.generation_id, request.group_instance_id.as_deref());
         let Some(group) = self.by_id.get(request.group_id.as_str()) else {
@@ -111,6 +107,9 @@ impl Groups {
                 _ => Err(ErrorCode::IllegalGeneration),
             };
         };
+        if let Some(consumer) = &group.consumer {
+            return consumer.check_txn_commit(commit);
+        }
         let membership = &group.membership;
         let tells_of_none = generation < 0 && request.member_id.is_empty() && instance_id.is_none();
         let is_empty = membership.state() == GroupState::Empty;

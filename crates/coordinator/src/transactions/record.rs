@@ -18,11 +18,12 @@ use logway_model::{
 };
 use logway_wire::messages::transaction_log_value::PartitionsSchema;
 use logway_wire::messages::{TransactionLogKey, TransactionLogValue};
-use logway_wire::{Decoder, Encoder, Message, WireString};
+use logway_wire::{Decoder, Message, WireString};
 
 use super::transaction::{Producer, Transaction, TransactionPartitions, TransactionState};
 use crate::error::RecordError;
 use crate::ids::TransactionalId;
+use crate::record::encode;
 
 /// The topic in which transactional ids are kept; the name is Kafka's.
 pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
@@ -147,16 +148,6 @@ fn encode_transaction(transaction: &Transaction) -> Bytes {
         ..TransactionLogValue::default()
     };
     encode(VALUE_VERSION, &value, VALUE_VERSION)
-}
-
-/// A number of two bytes and the message.
-fn encode(number: i16, message: &impl Message, version: i16) -> Bytes {
-    let mut to = Encoder::new();
-    to.i16(number);
-    message
-        .encode(&mut to, version)
-        .expect("texts came over the wire, so they are short enough, and versions are ours");
-    to.into_bytes().expect("these messages hold no records")
 }
 
 #[cfg(test)]

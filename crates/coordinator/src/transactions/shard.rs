@@ -244,18 +244,9 @@ impl TransactionShard {
             } => {
                 let step =
                     self.add_partitions(now, &transactional_id, producer, &partitions, version);
-                match step {
-                    Ok(Step::Next(next)) => {
-                        let reply = TransactionReply::AddPartitions(Ok(()));
-                        self.append(&transactional_id, *next, Some((token, reply)));
-                    }
-                    Ok(Step::Already(_) | Step::NeedsProducerId) => {
-                        self.outbox.reply(token, TransactionReply::AddPartitions(Ok(())));
-                    }
-                    Err(code) => {
-                        self.outbox.reply(token, TransactionReply::AddPartitions(Err(code)));
-                    }
-                }
+                self.take_step(token, &transactional_id, step, |outcome| {
+                    TransactionReply::AddPartitions(outcome.map(drop))
+                });
             }
             TransactionRequest::VerifyPartitions { transactional_id, producer, partitions } => {
                 let verified = self.verify(&transactional_id, producer, &partitions);
@@ -271,7 +262,7 @@ impl TransactionShard {
                 let step = self.unhurried(&transactional_id).and_then(|transaction| {
                     transaction.end(producer, outcome, version, fresh_id, now.wall)
                 });
-                self.take_end_step(token, &transactional_id, step);
+                self.take_step(token, &transactional_id, step, TransactionReply::EndTxn);
             }
             TransactionRequest::Describe(ids) => {
                 let describe =
@@ -326,48 +317,41 @@ impl TransactionShard {
         id: &TransactionalId,
         step: Result<Step, ErrorCode>,
     ) {
-        let refused = |code| TransactionReply::InitProducerId(Err(code));
-        match step {
+        let step = match step {
             // The fence: a client that asks again when the transaction is aborted becomes the next producer.
             Ok(Step::Next(next)) if next.state == TransactionState::PrepareAbort => {
                 info!(transactional_id = %id, "a transaction is aborted, since its producer was replaced");
-                self.append(id, *next, Some((token, refused(ErrorCode::ConcurrentTransactions))));
+                let reply =
+                    TransactionReply::InitProducerId(Err(ErrorCode::ConcurrentTransactions));
+                self.append(id, *next, Some((token, reply)));
+                return;
             }
             Ok(Step::Next(_)) if !self.has_room_for(id) => {
-                self.outbox.reply(token, refused(ErrorCode::CoordinatorLoadInProgress));
+                Err(ErrorCode::CoordinatorLoadInProgress)
             }
-            Ok(Step::Next(next)) => {
-                let reply = TransactionReply::InitProducerId(Ok(next.producer));
-                self.append(id, *next, Some((token, reply)));
-            }
-            Ok(Step::Already(producer)) => {
-                self.outbox.reply(token, TransactionReply::InitProducerId(Ok(producer)));
-            }
-            Ok(Step::NeedsProducerId) => {
-                self.outbox.reply(token, TransactionReply::NeedsProducerId);
-            }
-            Err(code) => self.outbox.reply(token, refused(code)),
-        }
+            step => step,
+        };
+        self.take_step(token, id, step, TransactionReply::InitProducerId);
     }
 
-    fn take_end_step(
+    /// Does a step that a request leads to; the reply says who the producer is then.
+    fn take_step(
         &mut self,
         token: RequestToken,
         id: &TransactionalId,
         step: Result<Step, ErrorCode>,
+        reply: impl Fn(Result<Producer, ErrorCode>) -> TransactionReply,
     ) {
         match step {
             Ok(Step::Next(next)) => {
-                let reply = TransactionReply::EndTxn(Ok(next.client_producer()));
+                let reply = reply(Ok(next.client_producer()));
                 self.append(id, *next, Some((token, reply)));
             }
-            Ok(Step::Already(producer)) => {
-                self.outbox.reply(token, TransactionReply::EndTxn(Ok(producer)));
-            }
+            Ok(Step::Already(producer)) => self.outbox.reply(token, reply(Ok(producer))),
             Ok(Step::NeedsProducerId) => {
                 self.outbox.reply(token, TransactionReply::NeedsProducerId);
             }
-            Err(code) => self.outbox.reply(token, TransactionReply::EndTxn(Err(code))),
+            Err(code) => self.outbox.reply(token, reply(Err(code))),
         }
     }
 

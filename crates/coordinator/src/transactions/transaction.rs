@@ -506,19 +506,15 @@ impl Transaction {
             TransactionOutcome::Commit => TransactionState::CompleteCommit,
             TransactionOutcome::Abort => TransactionState::CompleteAbort,
         };
-        let producer = match self.next_producer_id.is_some() {
-            true => Producer::first(self.next_producer_id),
-            false => self.producer,
-        };
         Some(Transaction {
-            producer,
+            producer: self.client_producer(),
             next_producer_id: ProducerId::NONE,
             partitions: TransactionPartitions::default(),
             ..self.at(state, now)
         })
     }
 
-    /// Who the client of an EndTxn is from now on: what it is told before the markers are written.
+    /// Who the client is from now on: after an EndTxn it is told so before the markers are written.
     pub(crate) fn client_producer(&self) -> Producer {
         match self.next_producer_id.is_some() {
             true => Producer::first(self.next_producer_id),

@@ -7,7 +7,7 @@
 mod cluster;
 mod unread_age;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -41,8 +41,6 @@ pub type Pending = shards::Pending<GroupShard>;
 pub type Measuring = shards::Measuring<GroupShard>;
 /// A question, and how much memory its answer takes.
 pub type Measured = shards::Measured<GroupShard>;
-
-type ShardHandle = shards::ShardHandle<GroupShard>;
 
 /// A group takes no more than this part of the memory of replies: its leader is told all of it, encoded too, and each
 /// member comes with a few hundred bytes.
@@ -79,7 +77,7 @@ impl GroupCoordinator {
             view: ArcSwap::from_pointee(ClusterImage::new(Arc::default(), 0, settings.node_id)),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
-            shards: ShardTable::new(),
+            shards: ShardTable::new(partition_of_group),
         }
     }
 
@@ -135,8 +133,7 @@ impl GroupCoordinator {
 
     /// The partition of `__consumer_offsets` that a group belongs to; `None` if there are none.
     pub fn place_of(&self, group: &str) -> Option<PartitionId> {
-        let place = place_among(&self.shards.all(), group)?;
-        i32::try_from(place).ok().map(PartitionId)
+        self.shards.partition_of(group)
     }
 
     /// What the records about so many offsets of a group take at most, with such texts together.
@@ -150,15 +147,12 @@ impl GroupCoordinator {
     /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
     /// the answer is waited for afterwards.
     pub fn ask(&self, group: &str, question: Question) -> Pending {
-        let shards = self.shards.all();
-        Pending::of(place_among(&shards, group).and_then(|place| shards[place].as_ref()), question)
+        self.shards.ask(group, question)
     }
 
     /// Asks the shard of a partition of `__consumer_offsets`.
     pub(crate) fn ask_partition(&self, partition: PartitionId, question: Question) -> Pending {
-        let shards = self.shards.all();
-        let place = usize::try_from(partition.0).ok();
-        Pending::of(place.and_then(|place| shards.get(place)?.as_ref()), question)
+        self.shards.ask_partition(partition, question)
     }
 
     /// Asks the shards of several groups, each once, with its groups.
@@ -167,29 +161,17 @@ impl GroupCoordinator {
         groups: Vec<WireString>,
         question: impl Fn(Vec<WireString>) -> Question,
     ) -> Vec<(Vec<WireString>, Pending)> {
-        let shards = self.shards.all();
-        let mut by_place: HashMap<Option<usize>, Vec<WireString>> = HashMap::new();
-        for group in groups {
-            by_place.entry(place_among(&shards, &group)).or_default().push(group);
-        }
-        let ask = |(place, groups): (Option<usize>, Vec<WireString>)| {
-            let shard = place.and_then(|place: usize| shards[place].as_ref());
-            (groups.clone(), Pending::of(shard, question(groups)))
-        };
-        by_place.into_iter().map(ask).collect()
+        self.shards.ask_of_names(groups, question)
     }
 
     /// Asks the shard of a group how large its answer would be.
     pub fn measure(&self, group: &str, question: Question) -> Measuring {
-        let shards = self.shards.all();
-        let shard = place_among(&shards, group).and_then(|place| shards[place].as_ref());
-        Measuring::of(shard, question)
+        self.shards.measure(group, question)
     }
 
     /// Asks every shard there is how large its answer would be.
     pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
-        let shards = self.shards.all();
-        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
+        self.shards.measure_all(question)
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.
@@ -203,12 +185,6 @@ pub(crate) fn offset_counts(shard: &GroupShard) -> Vec<(WireString, usize)> {
     let count =
         |group: GroupView<'_>| (WireString::copy_of(group.id().as_str()), group.offset_count());
     shard.groups().map(count).collect()
-}
-
-/// The index of the shard that a group belongs to; `None` if there are no shards.
-fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
-    let count = u32::try_from(shards.len()).ok().filter(|&count| count > 0)?;
-    usize::try_from(partition_of_group(group, count)).ok()
 }
 
 fn group_settings(node: &BrokerSettings, replies_max_bytes: usize) -> GroupSettings {

@@ -28,6 +28,6 @@ mod table;
 mod tests;
 mod waiting;
 
-pub(crate) use driver::{Command, ShardHandle, WeakShardHandle, new};
+pub(crate) use driver::{Command, WeakShardHandle, new};
 pub use pending::{Measured, Measuring, Pending, Question, ShardOutcome};
 pub(crate) use table::ShardTable;

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use logway_coordinator::StateMachine;
-use logway_model::DirectoryId;
+use logway_model::{DirectoryId, PartitionId};
+use logway_wire::WireString;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::driver::{ShardDriver, ShardHandle};
+use super::pending::{Measuring, Pending, Question};
 use crate::replica::Replica;
 use crate::topics::Topic;
 
@@ -21,6 +23,8 @@ const LOADS_MAX_LEAST: usize = 8;
 
 /// A shard for each partition that is led here, by its number.
 pub(crate) struct ShardTable<M: StateMachine> {
+    /// The partition that a name belongs to, among so many.
+    partition_of: fn(&str, u32) -> u32,
     /// For each log directory, a permit for each shard that may load from it at once: a slow disk holds up no shards
     /// that are on another.
     loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
@@ -31,8 +35,9 @@ pub(crate) struct ShardTable<M: StateMachine> {
 
 impl<M: StateMachine> ShardTable<M> {
     /// Without shards, until [`ShardTable::follow`] is told of partitions.
-    pub(crate) fn new() -> ShardTable<M> {
+    pub(crate) fn new(partition_of: fn(&str, u32) -> u32) -> ShardTable<M> {
         ShardTable {
+            partition_of,
             loads: Mutex::default(),
             shards: ArcSwap::default(),
             drivers: Mutex::new(Some(JoinSet::new())),
@@ -42,6 +47,72 @@ impl<M: StateMachine> ShardTable<M> {
     /// The shards, by the number of their partition; `None` for partitions that are not led here.
     pub(crate) fn all(&self) -> Guard<Arc<Vec<Option<ShardHandle<M>>>>> {
         self.shards.load()
+    }
+
+    /// The index of the shard that a name belongs to, among these; `None` if there are none.
+    fn place_among(&self, shards: &[Option<ShardHandle<M>>], name: &str) -> Option<usize> {
+        let count = u32::try_from(shards.len()).ok().filter(|&count| count > 0)?;
+        usize::try_from((self.partition_of)(name, count)).ok()
+    }
+
+    fn shard_of<'a>(
+        &self,
+        shards: &'a [Option<ShardHandle<M>>],
+        name: &str,
+    ) -> Option<&'a ShardHandle<M>> {
+        shards[self.place_among(shards, name)?].as_ref()
+    }
+
+    /// The partition that a name belongs to; `None` if there are none.
+    pub(crate) fn partition_of(&self, name: &str) -> Option<PartitionId> {
+        let place = self.place_among(&self.all(), name)?;
+        i32::try_from(place).ok().map(PartitionId)
+    }
+
+    /// Asks the shard of a name. The order of calls is the order in which the shard is asked; the answer is waited for
+    /// afterwards.
+    pub(crate) fn ask(&self, name: &str, question: Question<M>) -> Pending<M> {
+        Pending::of(self.shard_of(&self.all(), name), question)
+    }
+
+    /// Asks the shard of a partition.
+    pub(crate) fn ask_partition(
+        &self,
+        partition: PartitionId,
+        question: Question<M>,
+    ) -> Pending<M> {
+        let shards = self.all();
+        let place = usize::try_from(partition.0).ok();
+        Pending::of(place.and_then(|place| shards.get(place)?.as_ref()), question)
+    }
+
+    /// Asks the shards of several names, each once, with its names.
+    pub(crate) fn ask_of_names(
+        &self,
+        names: Vec<WireString>,
+        question: impl Fn(Vec<WireString>) -> Question<M>,
+    ) -> Vec<(Vec<WireString>, Pending<M>)> {
+        let shards = self.all();
+        let mut by_place: HashMap<Option<usize>, Vec<WireString>> = HashMap::new();
+        for name in names {
+            by_place.entry(self.place_among(&shards, &name)).or_default().push(name);
+        }
+        let ask = |(place, names): (Option<usize>, Vec<WireString>)| {
+            let shard = place.and_then(|place| shards[place].as_ref());
+            (names.clone(), Pending::of(shard, question(names)))
+        };
+        by_place.into_iter().map(ask).collect()
+    }
+
+    /// Asks the shard of a name how large its answer would be.
+    pub(crate) fn measure(&self, name: &str, question: Question<M>) -> Measuring<M> {
+        Measuring::of(self.shard_of(&self.all(), name), question)
+    }
+
+    /// Asks every shard there is how large its answer would be.
+    pub(crate) fn measure_all(&self, question: impl Fn() -> Question<M>) -> Vec<Measuring<M>> {
+        let shards = self.all();
+        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
     }
 
     /// Begins the shards of partitions that are led here now, by `start`, which is given what bounds the loads from its
@@ -115,14 +186,14 @@ impl<M: StateMachine> ShardTable<M> {
 
 #[cfg(test)]
 mod tests {
-    use logway_coordinator::GroupShard;
+    use logway_coordinator::{GroupShard, partition_of_group};
     use logway_model::Uuid;
 
     use super::*;
 
     #[test]
     fn shards_that_load_from_a_slow_disk_hold_up_none_that_load_from_another() {
-        let shards = ShardTable::<GroupShard>::new();
+        let shards = ShardTable::<GroupShard>::new(partition_of_group);
         let directory = |number| DirectoryId(Uuid([number; 16]));
         let slow = shards.loads_from(directory(1));
         slow.forget_permits(slow.available_permits());

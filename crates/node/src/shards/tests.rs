@@ -18,7 +18,8 @@ use logway_record::{Compression, TransactionOutcome};
 use logway_replication::Membership;
 use tokio::sync::Semaphore;
 
-use super::{Command, Pending, Question, ShardHandle, new};
+use super::driver::ShardHandle;
+use super::{Command, Pending, Question, new};
 use crate::log_dirs::LocatedLog;
 use crate::memory::MemoryBudget;
 use crate::metrics::TrafficMetrics;

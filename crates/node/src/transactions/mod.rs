@@ -66,7 +66,7 @@ impl TransactionCoordinator {
             },
             memory: GroupMemory::new(transactions.memory_max_bytes),
             reply_memory,
-            shards: ShardTable::new(),
+            shards: ShardTable::new(partition_of_transactional_id),
             queues: MarkerQueues::default(),
             metrics: TransactionMetrics::default(),
         }
@@ -95,34 +95,23 @@ impl TransactionCoordinator {
 
     /// Asks the shard of a transactional id. The order of calls is the order in which the shard is asked.
     pub fn ask(&self, id: &str, question: Question) -> Pending {
-        let shards = self.shards.all();
-        let place = place_among(shards.len(), id);
-        Pending::of(place.and_then(|place| shards[place].as_ref()), question)
+        self.shards.ask(id, question)
     }
 
     /// Asks the shard of a transactional id how large its answer would be.
     pub fn measure(&self, id: &str, question: Question) -> Measuring {
-        let shards = self.shards.all();
-        let place = place_among(shards.len(), id);
-        Measuring::of(place.and_then(|place| shards[place].as_ref()), question)
+        self.shards.measure(id, question)
     }
 
     /// Asks every shard there is how large its answer would be.
     pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
-        let shards = self.shards.all();
-        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
+        self.shards.measure_all(question)
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.
     pub(crate) async fn stop(&self) {
         self.shards.stop().await;
     }
-}
-
-/// The index of the shard that an id belongs to; `None` if there are no shards.
-fn place_among(shards: usize, id: &str) -> Option<usize> {
-    let count = u32::try_from(shards).ok().filter(|&count| count > 0)?;
-    usize::try_from(partition_of_transactional_id(id, count)).ok()
 }
 
 impl Node {

@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use logway_coordinator::{
-    ClassicMember, ConsumerRecord, CurrentAssignment, GroupEpoch, GroupRecord, GroupSettings,
-    GroupVersion, MemberState, OwnedPartitions, Partitions, Reply, RequestBody, ResolvedPattern,
-    Subscription, TargetVersion, TopicSight,
+    ClassicMember, Client, ConsumerRecord, CurrentAssignment, Effect, GroupEpoch, GroupRecord,
+    GroupSettings, GroupVersion, MemberState, OwnedPartitions, Partitions, Reply, Request,
+    RequestBody, RequestToken, ResolvedPattern, Subscription, TargetVersion, TopicSight,
+    TxnOffsetCommit,
 };
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, Uuid};
 use logway_wire::WireString;
+use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
+use logway_wire::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use logway_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ListGroupsRequest,
+    TxnOffsetCommitRequest,
 };
 
 use crate::driver::Driver;
@@ -162,6 +168,104 @@ fn groups_are_listed_by_type() {
         let kinds = listed.groups.iter().map(|group| (&*group.group_type, &*group.protocol_type));
         assert!(kinds.into_iter().all(|kind| kind == ("consumer", "consumer")));
     }
+}
+
+/// What a producer is told that commits an offset of `t` in its transaction for a member of `g`. One that the shard takes
+/// stays on its way into the log.
+fn commit_in_transaction(
+    driver: &mut Driver,
+    (member, epoch): (&str, i32),
+    partition: i32,
+    change: impl FnOnce(&mut TxnOffsetCommitRequest),
+) -> ErrorCode {
+    let topic = TxnOffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![TxnOffsetCommitRequestPartition {
+            partition_index: partition,
+            committed_offset: 7,
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let mut request = TxnOffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id: epoch,
+        member_id: WireString::copy_of(member),
+        topics: vec![topic],
+        ..Default::default()
+    };
+    change(&mut request);
+    let topic_ids = vec![driver.cluster.topics["t"].id];
+    let body = RequestBody::TxnOffsetCommit(TxnOffsetCommit { request, topic_ids, guard: None });
+    let (token, client) = (RequestToken(u64::MAX), Client::default());
+    let request = Request { token, version: 3, client, body };
+    match &driver.shard.request(driver.now(), request)[..] {
+        [Effect::AppendInTransaction { .. }] => ErrorCode::None,
+        [Effect::Reply { reply: Reply::TxnOffsetCommit(told), .. }] => {
+            error(told.topics[0].partitions[0].error_code)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_producer_commits_for_a_member_in_the_epoch_of_that_member() {
+    let mut driver = driver_with(|settings| settings.consumer.assignment_interval.default_ms = 0);
+    let topic_id = driver.cluster.topics["t"].id.0;
+    let has = |partitions: &[i32]| {
+        let partitions = partitions.to_vec();
+        Some(vec![TopicPartitions { topic_id, partitions, ..Default::default() }])
+    };
+    let beat = |driver: &mut Driver, member: &str, epoch, topic_partitions| {
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: "g".into(),
+            member_id: WireString::copy_of(member),
+            member_epoch: epoch,
+            rebalance_timeout_ms: -1,
+            topic_partitions,
+            ..Default::default()
+        };
+        let told = ask(driver, request);
+        let assigned = told.assignment.into_iter().flat_map(|it| it.topic_partitions);
+        (told.member_epoch, assigned.flat_map(|it| it.partitions).collect::<Vec<_>>())
+    };
+    assert_eq!(ask(&mut driver, joining("g", "a")).member_epoch, 1);
+    assert_eq!(code(&mut driver, joining("g", "b")), ErrorCode::None);
+    let (epoch, kept) = beat(&mut driver, "a", 1, has(&[0, 1, 2]));
+    assert_eq!((epoch, kept.len()), (1, 2), "a is to give something up");
+    assert_eq!(beat(&mut driver, "a", 1, has(&kept)).0, 2);
+    let (epoch, got) = beat(&mut driver, "b", 2, Some(Vec::new()));
+    assert_eq!((epoch, got.len()), (2, 1), "b has it");
+    let (kept, got) = (kept[0], got[0]);
+    let is_static: fn(&mut TxnOffsetCommitRequest) =
+        |request| request.group_instance_id = Some("i".into());
+    for (member, partition, change, expected) in [
+        (("a", 2), kept, None, ErrorCode::None),
+        (("a", 3), kept, None, ErrorCode::IllegalGeneration),
+        (("a", 1), kept, None, ErrorCode::None),
+        (("a", 1), got, None, ErrorCode::IllegalGeneration),
+        (("b", 1), got, None, ErrorCode::IllegalGeneration),
+        (("a", 0), kept, None, ErrorCode::IllegalGeneration),
+        (("a", -1), kept, None, ErrorCode::IllegalGeneration),
+        (("c", 2), kept, None, ErrorCode::UnknownMemberId),
+        (("", 2), kept, None, ErrorCode::UnknownMemberId),
+        (("", -1), kept, Some(is_static), ErrorCode::UnknownMemberId),
+        (("", -1), kept, None, ErrorCode::None),
+    ] {
+        let told = commit_in_transaction(&mut driver, member, partition, change.unwrap_or(|_| {}));
+        assert_eq!(told, expected, "{member:?} for partition {partition}, {change:?}");
+    }
+}
+
+#[test]
+fn a_producer_commits_for_a_consumer_group_that_all_have_left() {
+    let mut driver = driver_with(|_| {});
+    assert_eq!(code(&mut driver, joining("g", "a")), ErrorCode::None);
+    let leaving = ConsumerGroupHeartbeatRequest { member_epoch: -1, ..joining("g", "a") };
+    assert_eq!(code(&mut driver, leaving), ErrorCode::None);
+    let mut commit = |member| commit_in_transaction(&mut driver, member, 0, |_| {});
+    assert_eq!(commit(("a", -1)), ErrorCode::None);
+    assert_eq!(commit(("a", 1)), ErrorCode::UnknownMemberId);
 }
 
 #[test]
