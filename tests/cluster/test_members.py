@@ -4,27 +4,21 @@ import json
 import subprocess
 import unittest
 
-from harness.apache_kafka import SMALL_JVM, java, need_kafka
+from harness.apache_kafka import run_tool
 from harness.broker import BrokerFailed
 from harness.cluster import Cluster, Node
 from harness.cluster_status import status, wait_until_all_vote
-from harness.logway import BINARY
+from harness.logway import COMMAND_DEADLINE_S, logway
 from harness.waiting import wait_until
 
 REMOVED_EXIT_CODE = 3
-COMMAND_DEADLINE_S = 60
 RECORD = b"kept\n"
-
-
-def logway(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
-    return subprocess.run([BINARY, *arguments], input=stdin, capture_output=True, timeout=COMMAND_DEADLINE_S)
 
 
 def tool(name: str, *arguments: str) -> tuple[int, str]:
     """One of Kafka's tools: its exit code, and all that it says."""
-    command = java(need_kafka(), f"org.apache.kafka.tools.{name}", list(arguments), *SMALL_JVM)
-    done = subprocess.run(command, capture_output=True, timeout=COMMAND_DEADLINE_S)
-    return done.returncode, (done.stdout + done.stderr).decode()
+    done = run_tool(name, *arguments, deadline_s=COMMAND_DEADLINE_S)
+    return done.returncode, done.stdout + done.stderr
 
 
 class Members(unittest.TestCase):

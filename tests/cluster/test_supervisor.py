@@ -8,16 +8,11 @@ import unittest
 from harness.apache_kafka import free_addresses
 from harness.broker import READY_DEADLINE_S
 from harness.cluster import Node
-from harness.logway import BINARY
+from harness.logway import logway
 from harness.seed import SEED
 from harness.waiting import wait_until
 
 COUNT = 3
-COMMAND_DEADLINE_S = 60
-
-
-def logway(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
-    return subprocess.run([BINARY, *arguments], input=stdin, capture_output=True, timeout=COMMAND_DEADLINE_S)
 
 
 def printed(*arguments: str, stdin: bytes = b"") -> str:

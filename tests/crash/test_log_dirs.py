@@ -3,14 +3,13 @@
 import json
 import os
 import random
-import subprocess
 import time
 import unittest
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from harness.apache_kafka import SMALL_JVM, java, need_kafka
+from harness.apache_kafka import run_tool
 from harness.broker import fresh_directory
 from harness.brokers import KINDS
 from harness.load import Writer, create_topics
@@ -124,7 +123,6 @@ class LogDirs(unittest.TestCase):
 
     def tool(self, name: str, *arguments: str) -> str:
         where = ["--bootstrap-server", self.broker.bootstrap]
-        command = java(need_kafka(), f"org.apache.kafka.tools.{name}", [*where, *arguments], *SMALL_JVM)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+        done = run_tool(name, *where, *arguments, deadline_s=DEADLINE_S)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

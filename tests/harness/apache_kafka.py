@@ -72,6 +72,12 @@ def java(libs: str, main_class: str, arguments: list[str], *jvm_options: str) ->
     return ["java", *jvm_options, f"-Dlog4j2.configurationFile={LOG4J}", "-cp", f"{libs}/*", main_class, *arguments]
 
 
+def run_tool(name: str, *arguments: str, deadline_s: float) -> subprocess.CompletedProcess:
+    """One of Kafka's own tools for operators, unchanged."""
+    command = java(need_kafka(), f"org.apache.kafka.tools.{name}", list(arguments), *SMALL_JVM)
+    return subprocess.run(command, capture_output=True, text=True, timeout=deadline_s)
+
+
 def free_addresses(count: int) -> list[str]:
     """Loopback addresses that nobody listens on; held open together, so that they differ."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -13,8 +14,14 @@ BINARY = os.environ.get("LOGWAY", str(TESTS.parent / "target" / "release" / "log
 BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench")))
 
 METRICS_DEADLINE_S = 30
+COMMAND_DEADLINE_S = 60
 
 READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
+
+
+def logway(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
+    """What a command line does, whether it succeeds or not."""
+    return subprocess.run([BINARY, *arguments], input=stdin, capture_output=True, timeout=COMMAND_DEADLINE_S)
 
 
 class Logway(Broker):

@@ -1,19 +1,17 @@
 """Kafka's own tools for operators, unchanged."""
 
 import json
-import subprocess
 import tempfile
 from pathlib import Path
 
-from harness.apache_kafka import SMALL_JVM, java, need_kafka
+from harness.apache_kafka import run_tool
 
 TOOL_S = 120
 
 
-def tool(bootstrap: str, main: str, *arguments: str, fails: bool = False) -> str:
+def tool(bootstrap: str, name: str, *arguments: str, fails: bool = False) -> str:
     """What a tool prints."""
-    command = java(need_kafka(), main, ["--bootstrap-server", bootstrap, *arguments], *SMALL_JVM)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_S)
+    done = run_tool(name, "--bootstrap-server", bootstrap, *arguments, deadline_s=TOOL_S)
     if (done.returncode != 0) != fails:
         raise AssertionError(f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -21,13 +19,13 @@ def tool(bootstrap: str, main: str, *arguments: str, fails: bool = False) -> str
 
 def reassign(bootstrap: str, *arguments: str, plan: dict | None = None, fails: bool = False) -> str:
     """`kafka-reassign-partitions`, with a plan as its file."""
-    main = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    name = "reassign.ReassignPartitionsCommand"
     if plan is None:
-        return tool(bootstrap, main, *arguments, fails=fails)
+        return tool(bootstrap, name, *arguments, fails=fails)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "plan.json"
         path.write_text(json.dumps(plan))
-        return tool(bootstrap, main, "--reassignment-json-file", str(path), *arguments, fails=fails)
+        return tool(bootstrap, name, "--reassignment-json-file", str(path), *arguments, fails=fails)
 
 
 def plan_of(topic: str, replicas: dict[int, list[int]]) -> dict:
@@ -53,5 +51,4 @@ def generated(bootstrap: str, topics: list[str], brokers: list[int]) -> dict:
 
 def elect_leaders(bootstrap: str, kind: str, *arguments: str, fails: bool = False) -> str:
     """`kafka-leader-election`."""
-    main = "org.apache.kafka.tools.LeaderElectionCommand"
-    return tool(bootstrap, main, "--election-type", kind, *arguments, fails=fails)
+    return tool(bootstrap, "LeaderElectionCommand", "--election-type", kind, *arguments, fails=fails)

@@ -125,6 +125,11 @@ impl MetadataRecord {
         }
     }
 
+    /// The end of an override: the setting of the resource is as without it.
+    pub fn override_ended(resource: ConfigResource, name: &str) -> MetadataRecord {
+        MetadataRecord::Config(ConfigRecord { resource, name: name.to_owned(), value: None })
+    }
+
     /// The level that a cluster must have finalised before this record is written.
     pub fn level(&self) -> MetadataLevel {
         match self {

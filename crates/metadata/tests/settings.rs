@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use logway_metadata::record::{ConfigRecord, ConfigResource};
 use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
-use logway_metadata::settings::broker::{broker_setting, broker_settings};
+use logway_metadata::settings::broker::{
+    CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, broker_setting, broker_settings,
+};
 use logway_metadata::settings::client_metrics::CLIENT_METRICS_SETTINGS;
 use logway_metadata::settings::group::GROUP_SETTINGS;
 use logway_metadata::settings::topic::{TOPIC_SETTINGS, topic_setting};
@@ -342,4 +344,10 @@ fn settings_of_single_listeners_are_shown() {
     let name = "listener.name.plaintext.max.connections";
     assert_eq!(places[..2], [(name, "7"), ("max.connections", "70")]);
     assert!(entries.is_sorted_by(|one, other| one.name <= other.name));
+}
+
+#[test]
+fn the_default_of_the_catch_up_rate_is_also_a_number() {
+    let setting = broker_setting(CATCH_UP_RATE_SETTING).expect("it exists");
+    assert_eq!(setting.default, Some(CATCH_UP_RATE_DEFAULT.to_string().as_str()));
 }

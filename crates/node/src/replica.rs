@@ -122,6 +122,20 @@ pub struct Lead<'a> {
     pub in_sync_min: u32,
 }
 
+/// What a replica knows of a broker that tells how far it follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FollowerStanding {
+    /// The replica does not lead, or does not know that the broker follows.
+    Unknown,
+    /// The broker follows.
+    Follows {
+        /// It could be in sync and is not.
+        could_join: bool,
+        /// It is in sync, as committed.
+        in_sync: bool,
+    },
+}
+
 /// An append on its way, and the epoch that it is of.
 #[derive(Debug)]
 #[must_use = "the append is answered to whoever waits for it"]
@@ -208,27 +222,28 @@ impl Replica {
         self.on_tail(tail_of(&self.log()));
     }
 
-    /// A follower tells in which epoch it follows and how far it is, by asking for more. Says whether it could be in
-    /// sync and is not.
-    pub fn on_fetch(&self, epoch: LeaderEpoch, fetch: FollowerFetch) -> bool {
-        let mut could_join = false;
+    /// A follower tells in which epoch it follows and how far it is, by asking for more. In another epoch than the leader's
+    /// that does not count.
+    pub fn on_fetch(&self, epoch: LeaderEpoch, fetch: FollowerFetch) -> FollowerStanding {
+        let broker = fetch.broker;
+        let mut standing = FollowerStanding::Unknown;
         self.advance(|leader| {
-            if leader.epoch() != epoch {
+            if !leader.is_followed_by(broker) {
                 return None;
             }
-            let raised = leader.on_fetch(fetch, steady_time());
-            could_join = leader.could_join(fetch.broker);
+            let is_of_epoch = leader.epoch() == epoch;
+            let raised = if is_of_epoch { leader.on_fetch(fetch, steady_time()) } else { None };
+            standing = FollowerStanding::Follows {
+                could_join: is_of_epoch && leader.could_join(broker),
+                in_sync: leader.is_in_sync(broker),
+            };
             raised
         });
-        could_join
-    }
-
-    /// Whether this leader knows that a broker follows it.
-    pub(crate) fn is_followed_by(&self, broker: BrokerId) -> bool {
-        matches!(&*self.role(), Role::Leading(leader) if leader.is_followed_by(broker))
+        standing
     }
 
     /// Whether a follower is in sync with this leader.
+    #[cfg(test)]
     pub(crate) fn has_in_sync(&self, follower: BrokerId) -> bool {
         matches!(&*self.role(), Role::Leading(leader) if leader.is_in_sync(follower))
     }

@@ -1,11 +1,8 @@
 //! AlterPartitionReassignments: moves partitions to other brokers (KIP-455).
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use logway_metadata::controller::{
-    AlterPartitionReassignments, COMMAND_RECORDS_MAX, PartitionMove,
-};
+use logway_metadata::controller::{AlterPartitionReassignments, PartitionMove};
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::alter_partition_reassignments_request::ReassignableTopic;
@@ -15,9 +12,8 @@ use logway_wire::messages::alter_partition_reassignments_response::{
 use logway_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
 };
-use tokio::time::Instant;
 
-use super::batched_command::{submit_each, time_max};
+use super::batched_command::{submit_in_parts, time_max};
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::cluster_view::ClusterView;
 use crate::request::{RequestContext, TopicGrant, refusal_text};
@@ -47,7 +43,9 @@ pub(crate) async fn handle(
     let view = ClusterView::of(&context);
     let named = Named::of(&context, &view, cluster.all_topics(), &request.topics);
     let time_max = time_max(request.timeout_ms);
-    let outcomes = submit(&context, named.moves, may_change_count, time_max).await;
+    let command = |moves| AlterPartitionReassignments { moves, may_change_count };
+    let outcomes: Vec<Result<(), Failure>> =
+        submit_in_parts(&context, time_max, &named.moves, command).await;
     let mut indexes = named.indexes.into_iter();
     let responses = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.into_iter().map(|asked| {
@@ -103,24 +101,6 @@ impl Named {
         }
         named
     }
-}
-
-/// Has the controller judge moves, as many at a time as one command can have.
-async fn submit(
-    context: &RequestContext,
-    moves: Vec<PartitionMove>,
-    may_change_count: bool,
-    time_max: Option<Duration>,
-) -> Vec<Result<(), Failure>> {
-    let deadline = time_max.map(|time_max| Instant::now() + time_max);
-    let mut outcomes = Vec::with_capacity(moves.len());
-    for part in moves.chunks(COMMAND_RECORDS_MAX) {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let command = |moves| AlterPartitionReassignments { moves, may_change_count };
-        let part = part.iter().cloned().map(Ok).collect();
-        outcomes.extend(submit_each(context, left, part, command).await);
-    }
-    outcomes
 }
 
 /// The request as a whole, and each partition of it, for a requester who may not.

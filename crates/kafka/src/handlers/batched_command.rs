@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use logway_metadata::controller::COMMAND_RECORDS_MAX;
 use logway_metadata::{Command, ControllerError};
+use tokio::time::Instant;
 
 use crate::request::RequestContext;
 use logway_node::failure::Failure;
@@ -35,6 +37,27 @@ where
         },
     };
     merge(refused, replies)
+}
+
+/// As [`submit_each`], of things that nothing is wrong with: as many at a time as one command can have. `time_max` is for all
+/// of them together.
+pub(super) async fn submit_in_parts<T: Clone, C, R>(
+    context: &RequestContext,
+    time_max: Option<Duration>,
+    things: &[T],
+    command: impl Fn(Vec<T>) -> C,
+) -> Vec<Result<R, Failure>>
+where
+    C: Command<Reply = Vec<Result<R, ControllerError>>>,
+{
+    let deadline = time_max.map(|time_max| Instant::now() + time_max);
+    let mut results = Vec::with_capacity(things.len());
+    for part in things.chunks(COMMAND_RECORDS_MAX) {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let part = part.iter().cloned().map(Ok).collect();
+        results.extend(submit_each(context, left, part, &command).await);
+    }
+    results
 }
 
 /// The things that are accepted; and for all things in order, why they are not.

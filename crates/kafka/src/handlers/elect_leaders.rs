@@ -7,15 +7,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use logway_metadata::TopicImage;
-use logway_metadata::controller::{COMMAND_RECORDS_MAX, ElectLeaders, Election};
+use logway_metadata::controller::{ElectLeaders, Election};
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
 use logway_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use logway_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
-use tokio::time::Instant;
 
-use super::batched_command::{submit_each, time_max};
+use super::batched_command::{submit_in_parts, time_max};
 use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES, with_all};
 use super::cluster_view::{ClusterView, PartitionView};
 use crate::request::{RequestContext, TopicGrant, refusal_text};
@@ -94,26 +93,19 @@ pub(crate) async fn handle(
 /// What the controller says of each partition.
 type Judged = HashMap<(TopicId, PartitionId), ErrorCode>;
 
-/// Has the controller elect leaders, as many at a time as one command can have.
+/// Has the controller elect leaders.
 async fn elect(
     context: &RequestContext,
     election: Election,
     partitions: &[(TopicId, PartitionId)],
     time_max: Option<Duration>,
 ) -> Judged {
-    let deadline = time_max.map(|time_max| Instant::now() + time_max);
-    let mut judged = HashMap::with_capacity(partitions.len());
-    for part in partitions.chunks(COMMAND_RECORDS_MAX) {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let things = part.iter().copied().map(Ok).collect();
-        let command = |partitions| ElectLeaders { election, partitions };
-        let results = submit_each(context, left, things, command).await;
-        let codes = results.into_iter().map(|result: Result<(), _>| {
-            result.err().map_or(ErrorCode::None, |failure| failure.code)
-        });
-        judged.extend(part.iter().copied().zip(codes));
-    }
-    judged
+    let command = |partitions| ElectLeaders { election, partitions };
+    let results = submit_in_parts(context, time_max, partitions, command).await;
+    let codes = results
+        .into_iter()
+        .map(|result: Result<(), _>| result.err().map_or(ErrorCode::None, |failure| failure.code));
+    partitions.iter().copied().zip(codes).collect()
 }
 
 /// Each mention of a partition has an answer. Each partition is elected a leader for once.

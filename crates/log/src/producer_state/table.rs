@@ -11,7 +11,7 @@ use super::limits::ProducerLimits;
 use super::origin::AppendOrigin;
 use super::producer::{AppendedBatch, ProducerState};
 use super::transactions::{
-    AbortedTransaction, EndedTransaction, OpenTransactions, TransactionStep,
+    AbortedTransaction, EndedTransaction, OpenTransaction, OpenTransactions, TransactionStep,
 };
 use super::verification::Verification;
 use crate::LogError;
@@ -331,7 +331,7 @@ impl ProducerStateTable {
         if batch.transactional {
             state.transaction_start.get_or_insert(base_offset);
         }
-        self.set(batch.producer_id, state, now);
+        self.set(&previous, state, now);
         previous
     }
 
@@ -341,7 +341,7 @@ impl ProducerStateTable {
             Some(known) => _ = self.producers.insert(previous.producer_id, known),
             None => _ = self.producers.remove(&previous.producer_id),
         }
-        self.note_open(previous.producer_id);
+        self.note_open(previous.producer_id, previous.open_transaction());
         self.count();
     }
 
@@ -349,7 +349,7 @@ impl ProducerStateTable {
     pub(crate) fn step_since(&self, previous: &PreviousState) -> Option<TransactionStep> {
         let producer_id = previous.producer_id;
         let open = self.open.get(producer_id)?;
-        let before = previous.known.and_then(|known| known.state.open_transaction());
+        let before = previous.open_transaction();
         (before != Some(open)).then_some(TransactionStep::Open { producer_id, open })
     }
 
@@ -367,7 +367,7 @@ impl ProducerStateTable {
         state.enter(marker.epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
         state.last_timestamp = marker.timestamp;
-        self.set(producer_id, state, marker.timestamp);
+        self.set(&previous, state, marker.timestamp);
         let ended = first.map(|first| {
             let last_stable = self.open.first().unwrap_or(offset.next());
             let aborted = AbortedTransaction { producer_id, first, last: offset, last_stable };
@@ -412,7 +412,8 @@ impl ProducerStateTable {
     pub fn load(&mut self, producers: impl IntoIterator<Item = (ProducerId, ProducerState)>) {
         self.clear();
         for (producer_id, state) in producers {
-            self.set(producer_id, state, state.last_timestamp);
+            let previous = self.previous(producer_id);
+            self.set(&previous, state, state.last_timestamp);
         }
     }
 
@@ -448,19 +449,18 @@ impl ProducerStateTable {
         PreviousState { producer_id, known: self.producers.get(&producer_id).copied() }
     }
 
-    fn set(&mut self, producer_id: ProducerId, state: ProducerState, last_write: TimestampMs) {
-        if !self.producers.contains_key(&producer_id) {
+    fn set(&mut self, previous: &PreviousState, state: ProducerState, last_write: TimestampMs) {
+        if previous.known.is_none() {
             self.make_room();
         }
-        self.producers.insert(producer_id, KnownProducer { state, last_write });
-        self.note_open(producer_id);
+        self.producers.insert(previous.producer_id, KnownProducer { state, last_write });
+        self.note_open(previous.producer_id, state.open_transaction());
         self.count();
     }
 
     /// Takes note of the transaction of a producer that may have changed.
-    fn note_open(&mut self, producer_id: ProducerId) {
-        let open = self.get(producer_id).and_then(ProducerState::open_transaction);
-        if open.is_none() && self.open.get(producer_id).is_none() {
+    fn note_open(&mut self, producer_id: ProducerId, open: Option<OpenTransaction>) {
+        if open == self.open.get(producer_id) {
             return;
         }
         let before = self.open.len();
@@ -523,6 +523,10 @@ impl KnownProducer {
 }
 
 impl PreviousState {
+    fn open_transaction(&self) -> Option<OpenTransaction> {
+        self.known.and_then(|known| known.state.open_transaction())
+    }
+
     fn state_or_new(&self, epoch: ProducerEpoch) -> ProducerState {
         self.known.map_or_else(|| ProducerState::new(epoch), |known| known.state)
     }

@@ -11,8 +11,8 @@ use super::remove_broker::refuse_removed;
 use super::{Command, ControllerError, Decision};
 use crate::image::{Duty, MetadataImage};
 use crate::record::{
-    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
-    Endpoint, Listener, MetadataRecord,
+    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigResource, Endpoint,
+    Listener, MetadataRecord,
 };
 use crate::settings::BrokerSettings;
 use crate::settings::broker::NODE_DUTY_SETTING;
@@ -72,8 +72,10 @@ impl Command for StartBroker {
         }
         let session = BrokerSessionRecord { id, incarnation, epoch, state, listeners };
         records.push(MetadataRecord::BrokerSession(session));
+        // The node was to lead nothing until its next start, which this is.
         if image.duty(id) == Duty::Follow {
-            records.push(without_duty(id));
+            let resource = ConfigResource::Broker(id);
+            records.push(MetadataRecord::override_ended(resource, NODE_DUTY_SETTING));
         }
         if !goes_on {
             let was_clean = self.was_clean;
@@ -81,15 +83,6 @@ impl Command for StartBroker {
         }
         Ok(Decision { records, reply: epoch })
     }
-}
-
-/// A node was to lead nothing until its next start, which this is.
-fn without_duty(id: BrokerId) -> MetadataRecord {
-    MetadataRecord::Config(ConfigRecord {
-        resource: ConfigResource::Broker(id),
-        name: NODE_DUTY_SETTING.to_owned(),
-        value: None,
-    })
 }
 
 /// Refuses a second process under the number of one that serves. A process holds the locks of its

@@ -61,29 +61,32 @@ impl Command for ElectLeaders {
 impl ElectLeaders {
     /// The elections by which brokers lead no more that are not there to lead, no more than one command has.
     pub fn of_relieved(image: &MetadataImage) -> ElectLeaders {
-        let mut partitions = Vec::new();
-        if image.brokers().any(|broker| image.duty(broker.id) != Duty::All) {
-            let topics = image.topics();
-            let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
-            let due = all.filter(|(_, (_, known))| could_be_relieved(image, known));
-            let due = due.map(|(topic, (number, _))| (topic, number));
-            partitions.extend(due.take(COMMAND_RECORDS_MAX));
-        }
+        let partitions = match image.brokers().any(|broker| image.duty(broker.id) != Duty::All) {
+            true => due(image, |known| could_be_relieved(image, known)),
+            false => Vec::new(),
+        };
         ElectLeaders { election: Election::Relieving, partitions }
     }
 
     /// The elections by which preferred leaders lead again that are ready and do not, no more than one command has.
     pub fn of_ready_preferred(image: &MetadataImage) -> ElectLeaders {
-        let topics = image.topics();
-        let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
-        let due = all.filter(|(_, (_, known))| {
+        let partitions = due(image, |known| {
             let ready = preferred_if_ready(image, known);
             ready.is_some() && ready != known.leader
         });
-        let partitions = due.map(|(topic, (number, _))| (topic, number));
-        let partitions = partitions.take(COMMAND_RECORDS_MAX).collect();
         ElectLeaders { election: Election::Preferred, partitions }
     }
+}
+
+/// The partitions that are due for an election, no more than one command has.
+fn due(
+    image: &MetadataImage,
+    is_due: impl Fn(&PartitionImage) -> bool,
+) -> Vec<(TopicId, PartitionId)> {
+    let topics = image.topics();
+    let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
+    let due = all.filter(|(_, (_, known))| is_due(known));
+    due.map(|(topic, (number, _))| (topic, number)).take(COMMAND_RECORDS_MAX).collect()
 }
 
 /// The first of the replicas, if it could lead.

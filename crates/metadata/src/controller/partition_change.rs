@@ -136,12 +136,12 @@ impl<'a> PartitionChange<'a> {
     /// eligible. One that is not there to lead is taken where nobody else can.
     pub(super) fn candidate(&self, but: &[BrokerId]) -> Option<BrokerId> {
         let could = |id: &BrokerId| !but.contains(id) && self.image.is_active(*id);
-        let first = |of: &[BrokerId], may: &dyn Fn(&BrokerId) -> bool| {
-            self.record.replicas.iter().copied().find(|id| of.contains(id) && may(id))
+        let first = |of: &[BrokerId]| {
+            self.record.replicas.iter().copied().find(|id| of.contains(id) && could(id))
         };
         self.relief(but)
-            .or_else(|| first(&self.record.isr, &could))
-            .or_else(|| first(&self.record.eligible, &could))
+            .or_else(|| first(&self.record.isr))
+            .or_else(|| first(&self.record.eligible))
     }
 
     /// The first replica in sync that is there to lead, and is none of `but`.

@@ -8,7 +8,7 @@ use super::node_keys::join_tokens;
 use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
 use crate::image::{Duty, MetadataImage};
-use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, RemoveBrokerRecord};
+use crate::record::{ConfigResource, MetadataRecord, RemoveBrokerRecord};
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{JOIN_TOKENS_SETTING, NODE_DUTY_SETTING};
 
@@ -53,19 +53,13 @@ impl Command for RemoveBroker {
         records.push(MetadataRecord::RemoveBroker(record));
         // Another node may get the number.
         if image.duty(id) != Duty::All {
-            records.push(MetadataRecord::Config(ConfigRecord {
-                resource: ConfigResource::Broker(id),
-                name: NODE_DUTY_SETTING.to_owned(),
-                value: None,
-            }));
+            let resource = ConfigResource::Broker(id);
+            records.push(MetadataRecord::override_ended(resource, NODE_DUTY_SETTING));
         }
         // They may name the removed node as the one to ask, which has the authority's key and would be believed.
         if !join_tokens(image).is_empty() {
-            records.push(MetadataRecord::Config(ConfigRecord {
-                resource: ConfigResource::BrokerDefault,
-                name: JOIN_TOKENS_SETTING.to_owned(),
-                value: None,
-            }));
+            let resource = ConfigResource::BrokerDefault;
+            records.push(MetadataRecord::override_ended(resource, JOIN_TOKENS_SETTING));
         }
         Ok(with_features(Decision { records, reply: () }, image))
     }

@@ -9,7 +9,7 @@ use logway_model::ErrorCode;
 use logway_record::TransactionMarker;
 use tokio::time::Instant;
 
-use super::{Acks, Appending, check_in_sync};
+use super::{Appending, append_own};
 use crate::failure::Failure;
 use crate::replica::Replica;
 use crate::tasks::wall_clock;
@@ -52,14 +52,9 @@ pub fn begin_marker(replica: &Arc<Replica>, marker: Marker) -> Result<StartedMar
             format!("no producer has the id {} and the epoch {}", producer.id, producer.epoch);
         return Err(Failure::new(ErrorCode::InvalidRequest, message));
     }
-    let acks = Acks::All;
-    check_in_sync(replica, acks)?;
     let batch = TransactionMarker { outcome, coordinator_epoch };
     let batch = batch.batch(producer.id, producer.epoch, wall_clock());
-    let size_bytes = batch.size_bytes();
-    let started = replica.append(vec![batch], AppendOrigin::Markers(version));
-    let replica = Arc::clone(replica);
-    let appending = Appending { started, replica, acks, records: 1, size_bytes };
+    let appending = append_own(replica, vec![batch], AppendOrigin::Markers(version))?;
     Ok(StartedMarker { appending, deadline: Instant::now() + MARKER_MAX })
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use logway_metadata::MetadataImage;
 use logway_model::{BrokerId, TopicPartition};
 use logway_peers::{Carried, Kind, Lane, PeerError};
 use logway_replication::message::{LeaderReply, LedPartition, Wants};
@@ -128,14 +129,14 @@ impl Fetching {
     async fn fetch_once(&mut self, node: &Arc<Node>) -> Result<(), String> {
         let parts = self.ask(node).await?;
         let (mut slots, mut asked, mut awaited, mut answer) = (vec![], vec![], vec![], vec![]);
-        let mut held_back = vec![];
+        let (image, mut held_back) = (node.image(), vec![]);
         for part in parts {
             // What has ended meanwhile is of no interest.
             let Some(of) = self.asking.asked(part.slot) else { continue };
             slots.push(part.slot);
             awaited.push(part.awaits_follower());
             asked.push(of.clone());
-            held_back.push(take_under_bound(node, &of.replica, part.records.len()));
+            held_back.push(take_under_bound(node, &image, &of.replica, part.records.len()));
             answer.push(part);
         }
         let followed = follow(node, &asked, answer).await;
@@ -225,13 +226,17 @@ impl Fetching {
 }
 
 /// Notes that records come for a replica that is not in sync, where a bound is set for it. Says when more may come.
-fn take_under_bound(node: &Node, replica: &Replica, bytes: usize) -> Option<Instant> {
+fn take_under_bound(
+    node: &Node,
+    image: &MetadataImage,
+    replica: &Replica,
+    bytes: usize,
+) -> Option<Instant> {
     if bytes == 0 {
         return None;
     }
     let partition = replica.topic_partition();
-    let bound = node.followers_bound(partition)?;
-    let image = node.image();
+    let bound = node.followers_bound(image, partition)?;
     let known = image.topic(partition.topic.as_str())?.partition(partition.partition)?;
     if known.isr.contains(&node.settings.node_id) {
         return None;

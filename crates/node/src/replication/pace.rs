@@ -9,16 +9,15 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use logway_metadata::MetadataImage;
 use logway_metadata::settings::broker::{
-    CATCH_UP_RATE_SETTING, FOLLOWER_THROTTLE_RATE_SETTING, LEADER_THROTTLE_RATE_SETTING,
+    CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, FOLLOWER_THROTTLE_RATE_SETTING,
+    LEADER_THROTTLE_RATE_SETTING,
 };
 use logway_model::TopicPartition;
 use tokio::time::Instant;
 
 use crate::Node;
-
-/// The default of [`CATCH_UP_RATE_SETTING`].
-const CATCH_UP_RATE: u64 = 64 << 20;
 
 /// Nobody waits longer before it looks whether the bound has changed.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -70,13 +69,14 @@ impl Node {
     /// all that was there when it began, and there was more.
     pub(super) fn leaders_bound(&self, partition: &TopicPartition, round: u32) -> Bound<'_> {
         let catch_ups = &self.catch_ups;
-        match self.is_throttled(partition, "leader.replication.throttled.replicas") {
+        let setting = "leader.replication.throttled.replicas";
+        match self.is_throttled(&self.image(), partition, setting) {
             true => Bound {
                 pace: &catch_ups.led,
                 bytes_per_second: self.rate(LEADER_THROTTLE_RATE_SETTING, u64::MAX),
             },
             false => {
-                let rate = self.rate(CATCH_UP_RATE_SETTING, CATCH_UP_RATE);
+                let rate = self.rate(CATCH_UP_RATE_SETTING, CATCH_UP_RATE_DEFAULT);
                 let bytes_per_second = rate.saturating_mul(1 << round.min(DOUBLED_MAX));
                 Bound { pace: &catch_ups.others, bytes_per_second }
             }
@@ -84,8 +84,13 @@ impl Node {
     }
 
     /// The bound of what this follower takes of a partition that it is not in sync with, if the settings name it.
-    pub(super) fn followers_bound(&self, partition: &TopicPartition) -> Option<Bound<'_>> {
-        let is_named = self.is_throttled(partition, "follower.replication.throttled.replicas");
+    pub(super) fn followers_bound(
+        &self,
+        image: &MetadataImage,
+        partition: &TopicPartition,
+    ) -> Option<Bound<'_>> {
+        let setting = "follower.replication.throttled.replicas";
+        let is_named = self.is_throttled(image, partition, setting);
         is_named.then(|| Bound {
             pace: &self.catch_ups.followed,
             bytes_per_second: self.rate(FOLLOWER_THROTTLE_RATE_SETTING, u64::MAX),
@@ -97,8 +102,12 @@ impl Node {
     }
 
     /// Whether a topic's setting names this node's replica of a partition: `*`, or `partition:broker`.
-    fn is_throttled(&self, partition: &TopicPartition, setting: &str) -> bool {
-        let image = self.image();
+    fn is_throttled(
+        &self,
+        image: &MetadataImage,
+        partition: &TopicPartition,
+        setting: &str,
+    ) -> bool {
         let topic = image.topic(partition.topic.as_str());
         let Some(list) = topic.and_then(|topic| topic.overrides.get(setting)) else { return false };
         let own = format!("{}:{}", partition.partition, self.settings.node_id);

@@ -14,7 +14,7 @@ use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEn
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
-use crate::replica::Replica;
+use crate::replica::{FollowerStanding, Replica};
 use crate::rising_offset::{RisingOffset, WaitKey};
 
 /// Partitions that a session may have had. A follower begins another session long before.
@@ -348,14 +348,14 @@ impl FetchSession {
         let (broker, broker_epoch) = (self.follower, self.id.0);
         // A follower that was just added may know it before its leader does. How far it is would not count, and it says so
         // once: where nothing is written, it would never be in sync.
-        if !replica.is_followed_by(broker) {
+        let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
+        let FollowerStanding::Follows { could_join, in_sync } = replica.on_fetch(epoch, fetch)
+        else {
             let part = slot.part(told.slot, &replica);
             self.say(slot, LedPartition { error: ErrorCode::UnknownLeaderEpoch, ..part });
             return false;
-        }
-        let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
-        let could_join = replica.on_fetch(epoch, fetch);
-        slot.catch_up = (!replica.has_in_sync(broker))
+        };
+        slot.catch_up = (!in_sync)
             .then(|| CatchUp::go_on(slot.catch_up, told.end, replica.log().log_end_offset()));
         slot.standing = Standing::Copies(told.end);
         slot.begin_waiting(told.slot, &replica, &self.marks);

@@ -60,6 +60,11 @@ pub(super) fn yes_or_no(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.to_owned()
 }
 
+/// Several values in one cell of a table.
+pub(super) fn list<T: ToString>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// Lines up columns; the last column is not padded.
 #[derive(Debug, Clone)]
 pub(super) struct Table {

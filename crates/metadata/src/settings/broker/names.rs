@@ -24,6 +24,9 @@ pub const FOLLOWER_THROTTLE_RATE_SETTING: &str = "follower.replication.throttled
 /// How fast a leader sends to all other replicas that catch up.
 pub const CATCH_UP_RATE_SETTING: &str = "logway.replica.catch.up.max.bytes.per.second";
 
+/// The default of [`CATCH_UP_RATE_SETTING`], in bytes per second.
+pub const CATCH_UP_RATE_DEFAULT: u64 = 64 << 20;
+
 /// How fast logs are compacted.
 pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
 

@@ -1,6 +1,6 @@
 //! `logway cluster decommission`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
@@ -112,12 +112,9 @@ async fn empty(client: &Client, node: BrokerId) -> Result<(), CliError> {
         let failure = match move_away(client, node).await {
             Ok(true) => return Ok(()),
             Ok(false) => continue,
-            Err(error) => error.to_string(),
+            Err(error) => error,
         };
-        if told != failure {
-            eprintln!("it is tried again: {failure}");
-            told = failure;
-        }
+        survey::tell(&mut told, format!("it is tried again: {failure}"));
         sleep(RETRY_AFTER).await;
     }
 }
@@ -145,12 +142,10 @@ async fn cancel(client: &Client, node: BrokerId) -> Result<Decommission, CliErro
     set_duty(client, node, None).await?;
     let ongoing = client.list_reassignments().await?;
     let away = ongoing.into_iter().filter(|it| it.removing.contains(&node));
-    let away: BTreeMap<_, _> = away.map(|it| (it.partition, None)).collect();
-    if !away.is_empty() {
-        let outcomes = client.reassign(&away).await?;
-        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)?;
-    }
-    eprintln!("node {node} stays; {} moves are cancelled", away.len());
+    let away: Vec<_> = away.map(|it| (it.partition, None)).collect();
+    let count = away.len();
+    survey::reassign(client, away).await?;
+    eprintln!("node {node} stays; {count} moves are cancelled");
     let (node, removed, cancelled) = (node.0, false, true);
     Ok(Decommission { node, removed, cancelled, bytes: 0, seconds: 0, moves: Vec::new() })
 }

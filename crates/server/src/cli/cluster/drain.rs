@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::state::{ClusterState, Partition};
+use super::state::{ClusterState, Partition, unknown_node};
 use super::status::first_of;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -96,10 +96,7 @@ pub(super) async fn known(client: &Client, node: BrokerId) -> Result<ClusterStat
     let state = ClusterState::of(client).await?;
     match state.broker(node) {
         Some(_) => Ok(state),
-        None => {
-            let unknown = CliError::Input(format!("the cluster has no node {node}"));
-            Err(unknown.with_hint("see the nodes with 'logway cluster status'"))
-        }
+        None => Err(unknown_node(node)),
     }
 }
 

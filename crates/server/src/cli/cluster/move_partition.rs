@@ -1,13 +1,10 @@
 //! `logway cluster move`.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::plan::Step;
 use super::survey::{self, Move, Survey};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -47,10 +44,7 @@ pub(super) async fn run(args: MoveArgs, global: &GlobalArgs) -> Result<(), CliEr
     let partition = TopicPartition::new(args.topic, PartitionId(args.partition));
     let placed = survey.placed().into_iter().find(|it| it.partition == partition);
     let placed = placed.ok_or_else(|| CliError::Input(format!("there is no {partition}")))?;
-    let to: Vec<BrokerId> = args.to.iter().copied().map(BrokerId).collect();
-    let has: BTreeSet<BrokerId> = placed.replicas.iter().copied().collect();
-    let new = to.iter().filter(|id| !has.contains(id)).count() as u64;
-    let step = Step { partition, from: placed.replicas, to, bytes: placed.bytes * new };
+    let step = placed.step_to(args.to.iter().copied().map(BrokerId).collect());
     survey::begin(&client, std::slice::from_ref(&step)).await?;
     if args.wait {
         survey::wait(&client, |it| it.partition == step.partition).await?;

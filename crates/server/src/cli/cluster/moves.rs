@@ -1,14 +1,11 @@
 //! `logway cluster moves`.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use logway_client::OngoingMove;
-use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::survey::{self, Survey};
+use super::survey::{self, Survey, numbers};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
@@ -49,11 +46,10 @@ pub(super) async fn run(args: MovesArgs, global: &GlobalArgs) -> Result<(), CliE
     if args.wait {
         survey::wait(&client, |_| true).await?;
     }
-    let survey = Survey::of(&client).await?;
+    let survey = Survey::of_ongoing(&client).await?;
     if args.cancel && !survey.ongoing.is_empty() {
         let all = survey.ongoing.iter().map(|it| (it.partition.clone(), None));
-        let outcomes = client.reassign(&all.collect::<BTreeMap<_, _>>()).await?;
-        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)?;
+        survey::reassign(&client, all.collect()).await?;
         eprintln!("cancelled {} moves", survey.ongoing.len());
     }
     let rows: Vec<Row> = survey.ongoing.iter().map(|it| row(it, &survey)).collect();
@@ -64,7 +60,6 @@ pub(super) async fn run(args: MovesArgs, global: &GlobalArgs) -> Result<(), CliE
 }
 
 fn row(it: &OngoingMove, survey: &Survey) -> Row {
-    let numbers = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
     Row {
         topic: it.partition.topic.to_string(),
         partition: it.partition.partition.0,
@@ -76,13 +71,12 @@ fn row(it: &OngoingMove, survey: &Survey) -> Row {
 }
 
 fn text(rows: &[Row]) -> String {
-    let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let mut table = Table::new(&["PARTITION", "ADDING", "REMOVING", "TO COPY", "WAITS FOR"]);
     for row in rows {
         table.row([
             format!("{}-{}", row.topic, row.partition),
-            list(&row.adding),
-            list(&row.removing),
+            output::list(&row.adding),
+            output::list(&row.removing),
             quantity::bytes(row.bytes_left),
             row.stuck_because.clone().unwrap_or_default(),
         ]);

@@ -38,6 +38,19 @@ pub(super) struct Step {
     pub(super) bytes: u64,
 }
 
+impl Placed {
+    /// The step to other replicas.
+    pub(super) fn step_to(&self, to: Vec<BrokerId>) -> Step {
+        let new = to.iter().filter(|id| !self.replicas.contains(id)).count();
+        Step {
+            partition: self.partition.clone(),
+            from: self.replicas.clone(),
+            to,
+            bytes: self.bytes.saturating_mul(new as u64),
+        }
+    }
+}
+
 /// What a plan is for.
 #[derive(Debug, Default)]
 pub(super) struct Goal {
@@ -114,13 +127,10 @@ impl<'a> Planning<'a> {
             loads: racks.keys().map(|id| (*id, Load::default())).collect(),
             racks,
             partitions,
-            wanted: partitions.iter().map(keeps).collect(),
+            wanted: vec![Vec::new(); partitions.len()],
         };
-        for index in 0..partitions.len() {
-            for place in 0..planning.wanted[index].len() {
-                let id = planning.wanted[index][place];
-                planning.count(index, id, place == 0, 1);
-            }
+        for (index, placed) in partitions.iter().enumerate() {
+            planning.set(index, keeps(placed));
         }
         planning
     }
@@ -206,11 +216,7 @@ impl<'a> Planning<'a> {
     /// What it costs to have another node in the place of one: nothing, if that one is about to get it.
     fn cost(&self, index: usize, from: BrokerId, to: BrokerId) -> u64 {
         let Placed { replicas, bytes, .. } = &self.partitions[index];
-        match (replicas.contains(&from), replicas.contains(&to)) {
-            (false, false) => 0,
-            (_, true) => 0,
-            (true, false) => *bytes,
-        }
+        if replicas.contains(&from) && !replicas.contains(&to) { *bytes } else { 0 }
     }
 
     /// Nodes by what they have, the most first.
@@ -324,16 +330,7 @@ impl<'a> Planning<'a> {
     fn steps(self) -> Vec<Step> {
         let changed = self.partitions.iter().zip(self.wanted);
         let changed = changed.filter(|(placed, wanted)| placed.replicas != *wanted);
-        let step = |(placed, to): (&Placed, Vec<BrokerId>)| {
-            let new = to.iter().filter(|id| !placed.replicas.contains(id)).count();
-            Step {
-                partition: placed.partition.clone(),
-                from: placed.replicas.clone(),
-                bytes: placed.bytes.saturating_mul(new as u64),
-                to,
-            }
-        };
-        changed.map(step).collect()
+        changed.map(|(placed, to)| placed.step_to(to)).collect()
     }
 }
 

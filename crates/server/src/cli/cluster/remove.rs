@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::safe_to_stop::{LeftBehind, Stops};
-use super::state::{ClusterState, NodeState, Partition};
+use super::state::{ClusterState, NodeState, Partition, unknown_node};
 use super::status::{first_of, in_sync_min};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -100,8 +100,7 @@ impl Removal {
         let quorum = state.quorum.as_ref();
         let is_member = quorum.is_some_and(|it| it.replicas().any(|replica| replica.id == node));
         if state.broker(node).is_none() && !is_member {
-            let unknown = CliError::Input(format!("the cluster has no node {node}"));
-            return Err(unknown.with_hint("see the nodes with 'logway cluster status'"));
+            return Err(unknown_node(node));
         }
         let LeftBehind { offline, under_min_isr, under_replicated } = stops.left_behind(node);
         let would_be_offline = || {

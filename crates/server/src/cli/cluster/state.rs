@@ -175,6 +175,12 @@ impl ClusterState {
     }
 }
 
+/// What is said of a node that the cluster does not know.
+pub(super) fn unknown_node(node: BrokerId) -> CliError {
+    let unknown = CliError::Input(format!("the cluster has no node {node}"));
+    unknown.with_hint("see the nodes with 'logway cluster status'")
+}
+
 /// How many of the voters must agree.
 pub(super) fn majority(voters: usize) -> usize {
     voters / 2 + 1

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove};
-use logway_metadata::settings::broker::CATCH_UP_RATE_SETTING;
+use logway_metadata::settings::broker::{CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING};
 use logway_model::{BrokerId, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,11 +13,8 @@ use tokio::time::sleep;
 use super::plan::{Holder, Placed, Step};
 use super::state::ClusterState;
 use crate::cli::error::CliError;
-use crate::cli::output::Table;
+use crate::cli::output::{self, Table};
 use crate::cli::quantity;
-
-/// How fast a leader copies where its broker does not tell: the default of the setting.
-const RATE_DEFAULT: u64 = 64 << 20;
 
 /// One request has so many partitions at most.
 const MOVES_MAX: usize = 2_000;
@@ -38,11 +35,27 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) async fn of(client: &Client) -> Result<Survey, CliError> {
+        let survey = Survey::without_sizes(client).await?;
+        let all = survey.state.partitions().map(|(name, _)| name).collect();
+        let sizes = sizes(client, &survey.state, &all).await?;
+        Ok(Survey { sizes, ..survey })
+    }
+
+    /// For a look at what is on its way: no other partition has a size.
+    pub(super) async fn of_ongoing(client: &Client) -> Result<Survey, CliError> {
+        let survey = Survey::without_sizes(client).await?;
+        let ongoing: BTreeSet<_> = survey.ongoing.iter().map(|it| it.partition.clone()).collect();
+        if ongoing.is_empty() {
+            return Ok(survey);
+        }
+        let sizes = sizes(client, &survey.state, &ongoing).await?;
+        Ok(Survey { sizes, ..survey })
+    }
+
+    async fn without_sizes(client: &Client) -> Result<Survey, CliError> {
         let state = ClusterState::of(client).await?;
         let ongoing = client.list_reassignments().await?;
-        let all: BTreeSet<TopicPartition> = state.partitions().map(|(name, _)| name).collect();
-        let sizes = sizes(client, &state, &all).await?;
-        Ok(Survey { state, ongoing, sizes })
+        Ok(Survey { state, ongoing, sizes: BTreeMap::new() })
     }
 
     /// The nodes that can take replicas.
@@ -124,28 +137,38 @@ async fn sizes(
     Ok(sizes)
 }
 
-/// How fast a leader copies, as one of the brokers says.
+/// How fast a leader copies, as one of the brokers says: the default where none does.
 pub(super) async fn catch_up_rate(client: &Client, survey: &Survey) -> u64 {
     let Some(broker) = survey.holders().first().map(|holder| holder.id) else {
-        return RATE_DEFAULT;
+        return CATCH_UP_RATE_DEFAULT;
     };
     let resource = ConfigResource { kind: ConfigKind::Broker, name: broker.to_string() };
     let Ok(entries) = client.explain_configs(&resource, &[CATCH_UP_RATE_SETTING]).await else {
         // Other brokers do not know it.
-        return RATE_DEFAULT;
+        return CATCH_UP_RATE_DEFAULT;
     };
     let value = entries.into_iter().find_map(|entry| entry.value);
-    value.and_then(|value| value.parse().ok()).unwrap_or(RATE_DEFAULT)
+    value.and_then(|value| value.parse().ok()).unwrap_or(CATCH_UP_RATE_DEFAULT)
 }
 
 /// Has all of it moved. Fails with the first that is refused; the others go on.
 pub(super) async fn begin(client: &Client, steps: &[Step]) -> Result<(), CliError> {
-    for some in steps.chunks(MOVES_MAX) {
-        let wanted = some.iter().map(|step| (step.partition.clone(), Some(step.to.clone())));
-        let outcomes = client.reassign(&wanted.collect()).await?;
-        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)?;
+    let wanted = steps.iter().map(|step| (step.partition.clone(), Some(step.to.clone())));
+    reassign(client, wanted.collect()).await
+}
+
+/// Gives partitions these replicas, or cancels what is on its way where there are none. Fails with the first that is
+/// refused; the others go on.
+pub(super) async fn reassign(
+    client: &Client,
+    wanted: Vec<(TopicPartition, Option<Vec<BrokerId>>)>,
+) -> Result<(), CliError> {
+    let mut refused = None;
+    for some in wanted.chunks(MOVES_MAX) {
+        let outcomes = client.reassign(&some.iter().cloned().collect()).await?;
+        refused = refused.or(outcomes.into_iter().find_map(|(_, outcome)| outcome.err()));
     }
-    Ok(())
+    refused.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Waits until nothing of what `is_meant` is on its way, and tells of it on stderr. It can be interrupted: the cluster goes
@@ -157,7 +180,7 @@ pub(super) async fn wait(
     let mut told = String::new();
     loop {
         // Nodes may come and go meanwhile, also the one that is asked.
-        let survey = match Survey::of(client).await {
+        let survey = match Survey::of_ongoing(client).await {
             Ok(survey) => survey,
             Err(error) => {
                 tell(&mut told, format!("the cluster cannot be asked now: {error}"));
@@ -178,7 +201,8 @@ pub(super) async fn wait(
     }
 }
 
-fn tell(told: &mut String, text: String) {
+/// Tells something on stderr, if it is not what was told last.
+pub(super) fn tell(told: &mut String, text: String) {
     if *told != text {
         eprintln!("{text}");
         *told = text;
@@ -199,7 +223,6 @@ pub(super) struct Move {
 
 impl Move {
     pub(super) fn of(step: &Step) -> Move {
-        let numbers = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
         Move {
             topic: step.partition.topic.to_string(),
             partition: step.partition.partition.0,
@@ -210,13 +233,18 @@ impl Move {
     }
 }
 
+/// As JSON has them.
+pub(super) fn numbers(ids: &[BrokerId]) -> Vec<i32> {
+    ids.iter().map(|id| id.0).collect()
+}
+
 /// The moves as text, not all of very many.
 pub(super) fn text(moves: &[Move]) -> String {
-    let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let mut table = Table::new(&["PARTITION", "FROM", "TO", "BYTES"]);
     for it in moves.iter().take(SHOWN_MAX) {
         let name = format!("{}-{}", it.topic, it.partition);
-        table.row([name, list(&it.from), list(&it.to), quantity::bytes(it.bytes)]);
+        let (from, to) = (output::list(&it.from), output::list(&it.to));
+        table.row([name, from, to, quantity::bytes(it.bytes)]);
     }
     let more = moves.len().saturating_sub(SHOWN_MAX);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };

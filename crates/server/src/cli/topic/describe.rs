@@ -273,18 +273,14 @@ fn partition_table(partitions: &[Partition]) -> Table {
             partition.partition.to_string(),
             partition.leader.map_or_else(|| "none".to_owned(), |leader| leader.to_string()),
             partition.leader_epoch.to_string(),
-            broker_list(&partition.replicas),
-            broker_list(&partition.isr),
+            output::list(&partition.replicas),
+            output::list(&partition.isr),
             number(partition.start_offset),
             number(partition.end_offset),
             partition.size_bytes.map(quantity::bytes).unwrap_or_default(),
         ]);
     }
     table
-}
-
-fn broker_list(brokers: &[BrokerId]) -> String {
-    brokers.iter().map(BrokerId::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
