@@ -18,6 +18,7 @@ from harness.cluster import Cluster
 from harness.cluster_status import wait_until_all_vote
 from harness.load import create_topics
 from harness.logway import Logway
+from harness.waiting import wait_until
 
 RECORDS = int(os.environ.get("RECORDS", "20000"))
 PER_APPEND = 20
@@ -95,10 +96,8 @@ class Appends(unittest.TestCase):
             tailing.kill()
 
     def wait_for_readers(self, count: int):
-        ends = time.monotonic() + DEADLINE_S
-        while f"logway_log_service_read_streams_open {count}\n" not in self.broker.metrics():
-            self.assertLess(time.monotonic(), ends)
-            time.sleep(0.02)
+        open_streams = f"logway_log_service_read_streams_open {count}\n"
+        wait_until(lambda: open_streams in self.broker.metrics(), open_streams, DEADLINE_S)
 
     def test_a_message_beyond_the_bound(self):
         self.create("bounded")

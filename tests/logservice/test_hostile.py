@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from logway.log.v1 import log_pb2, log_pb2_grpc
 
 from harness.load import create_topics
 from harness.logway import Logway
+from harness.waiting import wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "hostile"))
 from polite import TOPIC, PoliteProducer  # noqa: E402
@@ -51,10 +51,8 @@ class Hostile(unittest.TestCase):
             for _ in range(SLOW_READERS // PER_CHANNEL):
                 service = log_pb2_grpc.LogServiceStub(self.channel())
                 calls += [service.Read(log_pb2.ReadRequest(log="large")) for _ in range(PER_CHANNEL)]
-            ends = time.monotonic() + DEADLINE_S
-            while f"logway_log_service_read_streams_open {SLOW_READERS}\n" not in self.broker.metrics():
-                self.assertLess(time.monotonic(), ends)
-                time.sleep(0.1)
+            open_streams = f"logway_log_service_read_streams_open {SLOW_READERS}\n"
+            wait_until(lambda: open_streams in self.broker.metrics(), open_streams, DEADLINE_S)
             polite.wait_for_acks(500)
             # One who reads is served beside them.
             count = sum(1 for _ in read(lambda: self.broker.log_service, "large"))

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import time
 import unittest
 from datetime import datetime, timedelta, timezone
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from botocore.exceptions import ClientError, SSLError
 
 from harness.logway import BINARY
 from harness.secured import SecuredLogway
+from harness.waiting import wait_until
 
 STREAM = "clicks"
 TARGET = "Kinesis_20131202.ListStreams"
@@ -155,12 +155,12 @@ class Kinesis(unittest.TestCase):
             {"principal": "User:bob", "operation": "DELETE", "resource": STREAM, "is_allowed": False},
             {"user": "stranger", "mechanism": "SIGV4"},
         ]
-        deadline = time.monotonic() + TIMEOUT_S
-        while wanted and time.monotonic() < deadline:
+
+        def are_told() -> bool:
             lines = [json.loads(line)["fields"] for line in self.audit.read_text().splitlines()]
-            wanted = [want for want in wanted if not any(want.items() <= line.items() for line in lines)]
-            time.sleep(0.05)
-        self.assertEqual(wanted, [])
+            return all(any(want.items() <= line.items() for line in lines) for want in wanted)
+
+        wait_until(are_told, f"the audit log to have {wanted}", TIMEOUT_S)
 
     def test_what_is_not_encrypted_is_not_listened_to(self):
         with self.assertRaises(urllib3.exceptions.HTTPError):
@@ -171,10 +171,10 @@ class Kinesis(unittest.TestCase):
         before = server.read_text()
         self.addCleanup(server.write_text, before)
         server.write_text("no certificate")
-        deadline, said = time.monotonic() + TIMEOUT_S, []
-        while not said and time.monotonic() < deadline:
-            said = [line for line in self.broker.log_since_start().splitlines()
-                    if "the new certificate cannot be used" in line and "KINESIS" in line]
-            time.sleep(0.05)
-        self.assertTrue(said)
+
+        def is_refused() -> bool:
+            lines = self.broker.log_since_start().splitlines()
+            return any("the new certificate cannot be used" in line and "KINESIS" in line for line in lines)
+
+        wait_until(is_refused, "the new certificate to be refused", TIMEOUT_S)
         self.put(self.client(self.key))

@@ -131,10 +131,7 @@ class Nodes(unittest.TestCase):
             removed.token = token
             removed.begin()
             self.addCleanup(removed.kill)
-            deadline = time.monotonic() + TIMEOUT_S
-            while "it was removed" not in removed.log_since_start() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            self.assertIn("it was removed", removed.log_since_start())
+            wait_until(lambda: "it was removed" in removed.log_since_start(), "the node to say why", TIMEOUT_S)
             removed.kill()
         # And as a node that has lost what it was told.
         for file in ("ca.crt", "node.pem", "nodes"):
@@ -195,10 +192,7 @@ class Nodes(unittest.TestCase):
         node = SecureNode("secure-foreign", token, [self.founder.nodes])
         node.begin()
         self.addCleanup(node.kill)
-        deadline = time.monotonic() + TIMEOUT_S
-        while "UnknownIssuer" not in node.log_since_start() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.assertIn("UnknownIssuer", node.log_since_start())
+        wait_until(lambda: "UnknownIssuer" in node.log_since_start(), "the node to say why", TIMEOUT_S)
         self.assertFalse((node.files / "ca.crt").exists())
         # A node of another cluster, with its own certificate.
         other.token, other.join = self.founder.new_token(), []
@@ -211,10 +205,7 @@ class Nodes(unittest.TestCase):
         plain = Node("secure-plain", [self.founder.nodes])
         plain.begin()
         self.addCleanup(plain.kill)
-        deadline = time.monotonic() + TIMEOUT_S
-        while "looking for the cluster" not in plain.log_since_start() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.assertIn("looking for the cluster to join", plain.log_since_start())
+        wait_until(lambda: "looking for the cluster to join" in plain.log_since_start(), "the node to say why", TIMEOUT_S)
         self.assertEqual(len(self.status()["nodes"]), 1)
 
     def test_what_was_secure_does_not_listen_in_the_clear(self):

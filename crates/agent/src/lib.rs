@@ -2,7 +2,7 @@
 //!
 //! An agent has *sources*, where events arise, *channels*, where they wait, and *sinks*, where they go, as Apache
 //! Flume has them, whose configurations it reads. Each hop is a transaction: a source's batch is in all its required
-//! channels before whoever sent it is told so, and a sink's batch leaves its channel when the next hop has all of it.
+//! channels before its sender is told so, and a sink's batch leaves its channel when the next hop has all of it.
 //! So an event is delivered at least once, whatever is killed, if its channels are durable.
 //!
 //! | module | what it is about |

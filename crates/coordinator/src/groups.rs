@@ -351,7 +351,7 @@ impl Groups {
         self.by_id.get(id)?.consumer.as_deref()
     }
 
-    /// The consumer groups of which `is_meant` says so.
+    /// The consumer groups that `is_meant` accepts.
     pub(crate) fn consumer_groups(
         &self,
         is_meant: impl Fn(&ConsumerGroup) -> bool,

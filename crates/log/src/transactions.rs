@@ -49,7 +49,7 @@ struct State {
 pub(crate) struct EndedLately {
     /// Those whose markers are not known to be committed.
     pub(crate) ended: Vec<EndedTransaction>,
-    /// A part of the log of which nobody knows whether it is committed.
+    /// A part of the log that may be committed or not: nobody knows yet.
     pub(crate) unknown: Option<Range<Offset>>,
 }
 

@@ -281,7 +281,7 @@ impl ConsumerGroup {
         self.topic_readers.keys()
     }
 
-    /// Whether a member reads one of the topics of which `has_changed` says so.
+    /// Whether a member reads a topic that `has_changed` names.
     pub(crate) fn reads_any(&self, has_changed: impl Fn(&str) -> bool) -> bool {
         self.topic_readers.keys().any(|topic| has_changed(topic.as_str()))
     }

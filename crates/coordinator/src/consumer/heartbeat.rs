@@ -29,7 +29,7 @@ const MEMBER_ID_FROM: i16 = 1;
 pub struct TopicSight(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
 impl TopicSight {
-    /// Sees the topics of which `sees` says so, by their names.
+    /// Sees the topics that `sees` accepts, by their names.
     pub fn new(sees: impl Fn(&str) -> bool + Send + Sync + 'static) -> TopicSight {
         TopicSight(Arc::new(sees))
     }

@@ -66,7 +66,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Where the first transaction begins of which nobody knows how it ends.
+    /// Where the first transaction begins whose end is not known yet.
     pub(super) fn undecided_from(&self) -> Option<Offset> {
         self.open_from.first().copied()
     }

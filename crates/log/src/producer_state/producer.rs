@@ -51,7 +51,7 @@ impl AppendedBatch {
 }
 
 impl ProducerState {
-    /// A producer of which nothing is known but its epoch.
+    /// A producer that is known by its epoch alone.
     pub fn new(epoch: ProducerEpoch) -> ProducerState {
         ProducerState {
             epoch,
