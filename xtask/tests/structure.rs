@@ -12,8 +12,8 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["logway", "logway-bench", "xtask", "logway-leaf-benches"],
     &["logway-sim", "logway-hostile", "logway-fuzz-targets"],
-    &["logway-kafka", "logway-kinesis", "logway-logservice", "logway-agent"],
-    &["logway-node", "logway-client", "logway-http"],
+    &["logway-kafka", "logway-kinesis", "logway-logservice", "logway-http", "logway-agent"],
+    &["logway-node", "logway-client"],
     &["logway-peers"],
     &["logway-quorum", "logway-security"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],

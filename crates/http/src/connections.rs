@@ -2,13 +2,21 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use logway_node::CLIENTS;
+use logway_node::handshake::shake_hands;
+use logway_node::http_callers::{HttpCaller, Known};
+use logway_node::listener::Listener;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
@@ -25,19 +33,21 @@ const CONNECTION_MAX: Duration = Duration::from_secs(30);
 /// How long to leave the listener alone when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Lines about what clients can cause at will, which are limited in number.
-const CLIENTS: &str = "logway_http::clients";
-
 /// Serves each connection until it ends. When there are too many, the oldest gives way: who has
 /// something to ask does so at once and is answered at once, so that is one that does not.
 ///
 /// Ended by dropping it, with its connections.
-pub(crate) async fn serve_connections(listener: TcpListener, router: Router) {
+pub(crate) async fn serve_connections(
+    socket: TcpListener,
+    listener: Arc<Listener>,
+    router: Router,
+    stopping: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
+        let (client, peer) = match socket.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 pause_after(&error).await;
                 continue;
@@ -52,20 +62,54 @@ pub(crate) async fn serve_connections(listener: TcpListener, router: Router) {
             tracing::warn!(target: CLIENTS, max = CONNECTIONS_MAX,
                 "the oldest HTTP connection is closed: too many are open");
         }
-        open.push_back(connections.spawn(serve_one(socket, router.clone())));
+        let (listener, router, mut stopping) =
+            (Arc::clone(&listener), router.clone(), stopping.clone());
+        open.push_back(connections.spawn(async move {
+            let served = serve_one(client, peer, listener, router, &mut stopping);
+            if timeout(CONNECTION_MAX, served).await.is_err() {
+                tracing::debug!(%peer, "HTTP connection closed: its client does not read the answer");
+            }
+        }));
+    }
+}
+
+/// The handshake, where there is one, and what follows.
+async fn serve_one(
+    client: TcpStream,
+    peer: SocketAddr,
+    listener: Arc<Listener>,
+    router: Router,
+    stopping: &mut watch::Receiver<bool>,
+) {
+    let Some(tls) = &listener.tls else {
+        return answer(client, HttpCaller::new(peer, listener, Known::anonymous()), router).await;
+    };
+    let stream = match shake_hands(tls, client, stopping).await {
+        Some(Ok(stream)) => stream,
+        Some(Err(error)) => {
+            return tracing::info!(target: CLIENTS, %peer, %error, "no TLS handshake");
+        }
+        None => return,
+    };
+    match Known::by_certificate(tls, &stream) {
+        Ok(known) => answer(stream, HttpCaller::new(peer, listener, known), router).await,
+        Err(subject) => {
+            tracing::info!(target: CLIENTS, %peer, subject, "no user fits the certificate");
+        }
     }
 }
 
 /// One request, and no more: a connection that is kept would be idle nearly all the time.
-async fn serve_one(socket: TcpStream, router: Router) {
+async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    caller: HttpCaller,
+    router: Router,
+) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).keep_alive(false);
-    let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection(TokioIo::new(socket), service);
-    match timeout(CONNECTION_MAX, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "HTTP connection lost"),
-        Err(_) => tracing::debug!("HTTP connection closed: its client does not read the answer"),
+    let service = TowerToHyperService::new(router.layer(Extension(Arc::new(caller))));
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "HTTP connection lost");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The HTTP listener: health for orchestrators, metrics for Prometheus.
+//! The HTTP front door: health for orchestrators, metrics for Prometheus.
 //!
 //! | path            | answer                                                                  |
 //! |-----------------|-------------------------------------------------------------------------|
@@ -8,30 +8,38 @@
 //! | `/`, `/health`  | which of these there are                                                |
 //!
 //! `HEAD` gets the head of what `GET` gets. `Accept-Encoding: gzip` gets the metrics compressed.
+//!
+//! Listeners have the certificates, users and rules of all front doors. One that asks clients who they are shows metrics to
+//! those who may describe the cluster. Health has no secrets, and what probes it can seldom log in: it is told to everybody.
 
 mod accept;
 mod connections;
 mod exposition;
 mod process;
+mod server;
 
 use std::future::Future;
 use std::io::{self, Write};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use logway_node::Node;
+use logway_node::access::{Operation, Requester, Resource};
+use logway_node::http_callers::HttpCaller;
+use logway_security::sasl::Strangers;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
 use exposition::Format;
 pub use process::ProcessCollector;
+pub use server::{HttpListeners, serve};
 
 /// What the listener shows.
 #[derive(Clone)]
@@ -42,15 +50,12 @@ pub struct HttpState {
     pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Brings metrics up to date that are measured when they are asked for; must end soon.
     pub refresh: Refresh,
+    /// Knows users and what they may do.
+    pub node: Weak<Node>,
 }
 
 /// What is done before metrics are shown.
 pub type Refresh = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// Serves until it is dropped, and all connections with it.
-pub async fn serve(listener: TcpListener, state: HttpState) {
-    connections::serve_connections(listener, router(state)).await;
-}
 
 /// For whoever looks what there is.
 const INDEX: &str = "\
@@ -59,7 +64,8 @@ const INDEX: &str = "\
 /metrics       every metric, for Prometheus
 ";
 
-fn router(state: HttpState) -> Router {
+/// What answers requests. Each has its [`HttpCaller`] among its extensions.
+fn router(state: HttpState, strangers: Arc<Strangers>) -> Router {
     Router::new()
         .route("/", get(|| async { INDEX }))
         .route("/health", get(|| async { INDEX }))
@@ -72,6 +78,7 @@ fn router(state: HttpState) -> Router {
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n")
         })
+        .layer(Extension(strangers))
         .with_state(state)
 }
 
@@ -87,7 +94,15 @@ fn health(status: StatusCode, text: &'static str) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], text).into_response()
 }
 
-async fn metrics(State(state): State<HttpState>, headers: HeaderMap) -> Response {
+async fn metrics(
+    State(state): State<HttpState>,
+    Extension(strangers): Extension<Arc<Strangers>>,
+    Extension(caller): Extension<Arc<HttpCaller>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refusal) = admit(&state.node, &strangers, &caller, &headers).await {
+        return refusal;
+    }
     (state.refresh)().await;
     let (format, is_compressed) = (accept::format(&headers), accept::takes_gzip(&headers));
     // With many topics it is some megabytes.
@@ -98,6 +113,35 @@ async fn metrics(State(state): State<HttpState>, headers: HeaderMap) -> Response
         Err(error) => {
             tracing::error!(%error, "metrics could not be encoded");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// Refuses who may not describe the cluster, where the listener asks who it is.
+async fn admit(
+    node: &Weak<Node>,
+    strangers: &Strangers,
+    caller: &HttpCaller,
+    headers: &HeaderMap,
+) -> Result<(), Response> {
+    if !caller.listener.settings.asks_clients() {
+        return Ok(());
+    }
+    let Some(node) = node.upgrade() else {
+        return Err((StatusCode::SERVICE_UNAVAILABLE, "the broker stops\n").into_response());
+    };
+    let said = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let known = caller.authenticate(&node, strangers, said).await.map_err(|reason| {
+        let scheme = [(header::WWW_AUTHENTICATE, r#"Basic realm="logway", charset="UTF-8""#)];
+        (StatusCode::UNAUTHORIZED, scheme, format!("{reason}\n")).into_response()
+    })?;
+    let (principal, host) = (&known.principal, caller.peer.ip().to_canonical());
+    let requester = Requester { principal, host };
+    match node.allows(&requester, Operation::Describe, Resource::Cluster, &known.access_memory) {
+        true => Ok(()),
+        false => {
+            let reason = format!("{principal} may not DESCRIBE the cluster\n");
+            Err((StatusCode::FORBIDDEN, reason).into_response())
         }
     }
 }
@@ -135,6 +179,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use flate2::read::GzDecoder;
+    use logway_metadata::settings::BrokerSettings;
     use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -169,6 +214,15 @@ mod tests {
         (head.join("\n"), &reply[end + 4..])
     }
 
+    async fn listeners() -> (HttpListeners, SocketAddr) {
+        let given = [("logway.http.listen", "127.0.0.1:0"), ("log.dirs", "data")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = BrokerSettings::new(given).expect("are settings");
+        let listeners = HttpListeners::bind(&settings).await.expect("bind");
+        let address = listeners.addresses()[0];
+        (listeners, address)
+    }
+
     /// A listener with one counter among its metrics.
     async fn serve_one_counter() -> (SocketAddr, JoinHandle<()>) {
         let mut registry = Registry::default();
@@ -177,10 +231,10 @@ mod tests {
             registry: Arc::new(registry),
             is_ready: Arc::new(|| false),
             refresh: Arc::new(|| Box::pin(async {})),
+            node: Weak::new(),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-        let address = listener.local_addr().expect("address");
-        (address, tokio::spawn(serve(listener, state)))
+        let (listeners, address) = listeners().await;
+        (address, tokio::spawn(serve(listeners, state)))
     }
 
     #[tokio::test]
@@ -264,8 +318,7 @@ mod tests {
         let ready = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ready);
         let is_ready = Arc::new(move || seen.load(Ordering::Relaxed));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-        let address = listener.local_addr().expect("address");
+        let (listeners, address) = listeners().await;
         let refreshed: Counter = Counter::default();
         registry.register("test_refreshes", "Refreshes", refreshed.clone());
         let refresh: Refresh = Arc::new(move || {
@@ -274,8 +327,9 @@ mod tests {
                 refreshed.inc();
             })
         });
-        let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
-        let server = tokio::spawn(serve(listener, state));
+        let node = Weak::new();
+        let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
+        let server = tokio::spawn(serve(listeners, state));
 
         assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
@@ -296,14 +350,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_no_request_is_cut_off_and_keeps_nobody_from_asking() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-        let address = listener.local_addr().expect("address");
+        let (listeners, address) = listeners().await;
         let state = HttpState {
             registry: Arc::default(),
             is_ready: Arc::new(|| true),
             refresh: Arc::new(|| Box::pin(async {})),
+            node: Weak::new(),
         };
-        let server = tokio::spawn(serve(listener, state));
+        let server = tokio::spawn(serve(listeners, state));
         let mut slow = Vec::new();
         for _ in 0..2 * connections::CONNECTIONS_MAX {
             let mut socket = TcpStream::connect(address).await.expect("connect");

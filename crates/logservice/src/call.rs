@@ -9,6 +9,7 @@ use logway_metadata::{TopicImage, is_internal};
 use logway_model::{ErrorCode, PartitionId};
 use logway_node::accept::stopped;
 use logway_node::access::{Operation, Requester, Resource};
+use logway_node::http_callers::Known;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::until;
 use logway_node::{Failure, Node, audit};
@@ -16,7 +17,6 @@ use tokio::sync::mpsc::Permit;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
 
-use crate::authentication::Known;
 use crate::grpc::outbound::Reply;
 use crate::grpc::status::{Code, Status};
 use crate::service::Service;

@@ -10,15 +10,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use logway_node::CLIENTS;
 use logway_node::accept::stopped;
-use logway_node::access::Principal;
 use logway_node::handshake::shake_hands;
+use logway_node::http_callers::{HttpCaller, Known};
 use logway_node::listener::Listener;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use crate::authentication::{Known, Remembered};
 use crate::connection_info::ConnectionInfo;
 use crate::routes::{Door, answer};
 use crate::service::Service;
@@ -62,9 +61,9 @@ pub(crate) async fn serve(
     if let Err(error) = socket.set_nodelay(true) {
         return tracing::debug!(%peer, %error, "connection lost");
     }
-    let anonymous = Known::new(Principal::anonymous().clone(), None);
     let Some(tls) = &listener.tls else {
-        return run(socket, peer, listener, anonymous, door, service, stopping).await;
+        let caller = HttpCaller::new(peer, listener, Known::anonymous());
+        return run(socket, caller, door, service, stopping).await;
     };
     let Some(shaken) = shake_hands(tls, socket, &mut stopping).await else { return };
     let stream = match shaken {
@@ -74,37 +73,27 @@ pub(crate) async fn serve(
             return tracing::info!(target: CLIENTS, %peer, %error, "no TLS handshake");
         }
     };
-    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let known = match tls.user_of(chain) {
-        Ok(Some(user)) => Known::new(Principal::user(user), None),
-        Ok(None) => anonymous,
+    let known = match Known::by_certificate(tls, &stream) {
+        Ok(known) => known,
         Err(subject) => {
             node.metrics.connections.broken.inc();
             return tracing::info!(target: CLIENTS, %peer, subject, "no user fits the certificate");
         }
     };
-    run(stream, peer, listener, known, door, service, stopping).await;
+    run(stream, HttpCaller::new(peer, listener, known), door, service, stopping).await;
 }
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    peer: SocketAddr,
-    listener: Arc<Listener>,
-    of_certificate: Arc<Known>,
+    caller: HttpCaller,
     door: Arc<Door>,
     service: Arc<Service>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let (calls, in_work) = watch::channel(0);
     let give_up = Arc::new(Notify::new());
-    let info = Arc::new(ConnectionInfo {
-        peer,
-        listener,
-        of_certificate,
-        remembered: Remembered::default(),
-        give_up: Arc::clone(&give_up),
-        calls,
-    });
+    let peer = caller.peer;
+    let info = Arc::new(ConnectionInfo { caller, give_up: Arc::clone(&give_up), calls });
     let idle_max = service.node.settings.connections_max_idle;
     let (service_of_calls, metrics) = (Arc::clone(&service), service.metrics.clone());
     let handler = service_fn(move |request| {

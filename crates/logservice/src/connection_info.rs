@@ -1,20 +1,13 @@
 //! What calls know of their connection.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use logway_node::listener::Listener;
+use logway_node::http_callers::HttpCaller;
 use tokio::sync::{Notify, watch};
-
-use crate::authentication::{Known, Remembered};
 
 /// A connection, as its calls know it.
 pub(crate) struct ConnectionInfo {
-    pub(crate) peer: SocketAddr,
-    pub(crate) listener: Arc<Listener>,
-    /// Whom its certificate shows, or nobody.
-    pub(crate) of_certificate: Arc<Known>,
-    pub(crate) remembered: Remembered,
+    pub(crate) caller: HttpCaller,
     /// Told when the connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
     /// How many calls are in work.

@@ -133,8 +133,8 @@ async fn begin(
     };
     let deadline = deadline(request.headers())?;
     let known = match served.is_open() {
-        true => Arc::clone(&connection.of_certificate),
-        false => authenticate(&service, &connection, request.headers()).await?,
+        true => connection.caller.of_certificate(),
+        false => authenticate(&service, &connection.caller, request.headers()).await?,
     };
     let log_name = match door {
         Door::Logspec(topic) => Some(topic.clone()),
@@ -153,7 +153,7 @@ async fn begin(
         })
     };
     let node = Arc::clone(&service.node);
-    let host = connection.peer.ip().to_canonical();
+    let host = connection.caller.peer.ip().to_canonical();
     let give_up = Arc::clone(&connection.give_up);
     let call = Call { service, known, host, deadline, give_up };
     let mut inbound = Inbound::new(request.into_body(), node);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_http::HttpListeners;
 use logway_kafka::{KafkaServer, Listeners};
 use logway_kinesis::{BoundListener, KinesisServer};
 use logway_logservice::{LogListeners, LogServer};
@@ -24,6 +25,9 @@ pub enum BrokerError {
     /// An address to listen on cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Nor can one for health and metrics.
+    #[error("HTTP: {0}")]
+    ListenForHttp(#[source] ListenError),
     /// There can be no TLS or no user.
     #[error(transparent)]
     Secure(#[from] SecureError),
@@ -53,12 +57,12 @@ pub struct RunningBroker {
 impl RunningBroker {
     /// Opens the log directories, recovers what a crash left, and listens.
     ///
-    /// When this returns, clients are served.
+    /// When this returns, clients are served. What is to serve health and metrics is bound: its connections wait.
     pub async fn start(
         mut settings: BrokerSettings,
         log_levels: LogLevels,
         registry: &mut Registry,
-    ) -> Result<RunningBroker, BrokerError> {
+    ) -> Result<(RunningBroker, HttpListeners), BrokerError> {
         let secure = match settings.secure {
             true => Some(Secure::prepare(&settings).await?),
             false => None,
@@ -70,6 +74,7 @@ impl RunningBroker {
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
         let log_service = LogListeners::bind(&settings).await?;
+        let http = HttpListeners::bind(&settings).await.map_err(BrokerError::ListenForHttp)?;
         let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());
@@ -79,6 +84,7 @@ impl RunningBroker {
         let of_kinesis = of_kinesis.filter(|address| !address.ip().is_loopback());
         let exposed = exposed.chain(of_kinesis.map(|address| format!("Kinesis {address}")));
         let exposed = exposed.chain(log_service.iter().flat_map(LogListeners::exposed));
+        let exposed = exposed.chain(http.exposed().map(|address| format!("HTTP {address}")));
         let mut tasks = JoinSet::new();
         remind_of(exposed.collect(), &mut tasks);
         let addresses = listeners.for_clients();
@@ -92,7 +98,7 @@ impl RunningBroker {
         let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound));
         let log_service =
             log_service.map(|bound| LogServer::start(Arc::clone(&node), bound, registry));
-        Ok(RunningBroker { node, kafka, kinesis, log_service, _tasks: tasks })
+        Ok((RunningBroker { node, kafka, kinesis, log_service, _tasks: tasks }, http))
     }
 
     /// Where Kafka clients connect.

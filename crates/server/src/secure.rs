@@ -3,6 +3,7 @@
 //! Below `secure` in the first log directory are an authority, the broker's certificate, and what clients need to connect as
 //! `admin`, who may do everything. The directory and its files can be read by who runs the broker alone.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -37,6 +38,9 @@ const ADMIN: &str = "admin";
 const DIRECTORY: &str = "secure";
 
 const SERVER_FILE: &str = "server.pem";
+
+/// Where health and metrics are.
+const HTTP_LISTEN: &str = "logway.http.listen";
 
 const PASSWORD_FILE: &str = "admin.password";
 
@@ -126,13 +130,16 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
     };
     let listeners: Vec<String> =
         listeners.items().iter().map(|listener| with_protocol(listener)).collect();
-    let of_log_service =
-        ["logservice.listen", "logservice.logspec.listen"].into_iter().filter_map(|name| {
-            let given = given.iter().rfind(|(it, _)| it == name)?;
-            let items = given.1.split(',').map(|item| with_protocol(item.trim()));
-            Some((name.to_owned(), items.collect::<Vec<_>>().join(",")))
+    let others = ["logservice.listen", "logservice.logspec.listen", HTTP_LISTEN];
+    let others = others.into_iter().filter_map(|name| {
+        let given = given.iter().rfind(|(it, _)| it == name)?;
+        let items = given.1.split(',').map(str::trim).map(|item| match name {
+            HTTP_LISTEN if is_loopback(item) => item.to_owned(),
+            _ => with_protocol(item),
         });
-    let of_log_service: Vec<(String, String)> = of_log_service.collect();
+        Some((name.to_owned(), items.collect::<Vec<_>>().join(",")))
+    });
+    let others: Vec<(String, String)> = others.collect();
     let directory = directory(Path::new(&log_dirs.items()[0]));
     let defaults = [
         ("ssl.keystore.location", directory.join(SERVER_FILE).to_string_lossy().into_owned()),
@@ -147,7 +154,14 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
     let defaults = defaults.into_iter().map(|(name, value)| (name.to_owned(), value));
     let listeners = ("listeners".to_owned(), listeners.join(","));
     // What is given comes later, and beats what is not. The listeners are those that were given.
-    defaults.chain(given.clone()).chain([listeners]).chain(of_log_service).collect()
+    defaults.chain(given.clone()).chain([listeners]).chain(others).collect()
+}
+
+/// Who can reach it is on this machine, as probes and what collects metrics often are. They are not asked who they are.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback())
 }
 
 /// A listener without a name is a secure one.
@@ -391,7 +405,10 @@ async fn set_password(node: &Arc<Node>, password: &str) -> Result<(), SecureErro
 fn names(settings: &BrokerSettings) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
     names.extend(uname().nodename().to_str().ok().map(str::to_ascii_lowercase));
-    for listener in &settings.listeners {
+    let of_log_service = settings.log_service.listeners.iter();
+    let of_logspec = settings.log_service.logspec.iter().map(|logspec| &logspec.listener);
+    let others = settings.http.iter().chain(of_log_service).chain(of_logspec);
+    for listener in settings.listeners.iter().chain(others) {
         let bound = listener.addresses.iter().map(|endpoint| &endpoint.host);
         let advertised = listener.advertised.iter().map(|endpoint| &endpoint.host);
         names.extend(bound.chain(advertised).cloned());

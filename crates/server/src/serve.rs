@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use logway_http::{HttpState, ProcessCollector, Refresh};
+use logway_http::{HttpListeners, HttpState, ProcessCollector, Refresh};
 use logway_kinesis::ListenError as KinesisListenError;
 use logway_log::LogError;
 use logway_logservice::LogServer;
 use logway_metadata::MetadataError;
-use logway_metadata::record::Endpoint;
 use logway_metadata::settings::broker::{broker_setting, broker_settings};
 use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
 use logway_node::cluster::WrongCluster;
@@ -28,7 +27,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -217,34 +215,14 @@ pub(crate) fn was_removed(error: &anyhow::Error) -> bool {
 
 /// What can be done about a broker that did not run.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    if let Some(error) = error.downcast_ref::<HttpListenError>() {
-        return Some(advice_for_address(&error.source, Listener::Http));
-    }
     match error.downcast_ref::<BrokerError>() {
-        Some(BrokerError::Listen(ListenError::Bind { source, .. })) => {
-            return Some(advice_for_address(source, Listener::Kafka));
-        }
-        Some(BrokerError::Listen(ListenError::Files {
-            source: ListenerError::Bearer(_), ..
-        })) => {
-            return Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set");
-        }
-        Some(BrokerError::Listen(ListenError::Files { source: ListenerError::Tls(_), .. })) => {
-            return Some(
-                "ssl.keystore.location names the PEM files of the private key and its certificates, \
-                 ssl.truststore.location those of authorities",
-            );
+        Some(BrokerError::Listen(error)) => return advice_for_listener(error, Listener::Kafka),
+        Some(BrokerError::ListenForHttp(error)) => {
+            return advice_for_listener(error, Listener::Http);
         }
         Some(BrokerError::ListenForKinesis(KinesisListenError::Tls { .. })) => {
             return Some(
                 "listener.name.kinesis.ssl.keystore.location names the PEM files of the private key and its certificates",
-            );
-        }
-        Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
-        Some(BrokerError::Listen(ListenError::Exposed { .. })) => {
-            return Some(
-                "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
-                 the network is yours",
             );
         }
         Some(BrokerError::ListenForKinesis(KinesisListenError::Bind { source, .. })) => {
@@ -331,6 +309,24 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
     }
 }
 
+fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'static str> {
+    match error {
+        ListenError::Bind { source, .. } => Some(advice_for_address(source, listener)),
+        ListenError::Files { source: ListenerError::Bearer(_), .. } => {
+            Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set")
+        }
+        ListenError::Files { source: ListenerError::Tls(_), .. } => Some(
+            "ssl.keystore.location names the PEM files of the private key and its certificates, \
+             ssl.truststore.location those of authorities",
+        ),
+        ListenError::NoRandomness(_) => None,
+        ListenError::Exposed { .. } => Some(
+            "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
+             the network is yours",
+        ),
+    }
+}
+
 fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
     match (source.kind(), listener) {
         (io::ErrorKind::AddrInUse, Listener::Http) => {
@@ -356,14 +352,6 @@ enum Listener {
     Http,
 }
 
-/// The address for health and metrics cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {endpoint} (HTTP): {source}")]
-struct HttpListenError {
-    endpoint: Endpoint,
-    source: io::Error,
-}
-
 /// How long a broker that has failed may take to stop.
 const FAILED_STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -385,31 +373,23 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     // By habit these ask daemons to do something that is not needed here, such as opening the log anew.
     // Nobody means by them that the broker should end at once, as the system would have it.
     let _ignored = [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
-    let http_listen = settings.http_listen.clone();
     let log_dirs = settings.log_dirs.clone();
 
     warn_of_settings_without_effect(&settings);
     // A node that comes back waits for a majority of its cluster, perhaps for long.
-    let (broker, registry) = tokio::select! {
+    let (broker, http, registry) = tokio::select! {
         started = start_broker(settings, logs.levels, lost) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
         () = next_of(&mut hangup) => return Ok(()),
     };
     let node_id = broker.node().settings.node_id;
-    // Last, as whoever starts a second broker by mistake should hear of the first one.
-    let http = match bind_http(&http_listen).await {
-        Ok(http) => http,
-        Err(error) => {
-            broker.stop().await?;
-            return Err(error.into());
-        }
-    };
-    let http_address = http.local_addr()?;
+    let http_addresses = listed(&http.addresses());
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
     let refresh = refresh(&broker);
-    let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
+    let node = Arc::downgrade(broker.node());
+    let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
     let http_server = tokio::spawn(logway_http::serve(http, state));
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
@@ -418,7 +398,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let kinesis = kinesis.unwrap_or_default();
     let log_service = broker.log_service().map(log_service_addresses).unwrap_or_default();
     print_line(&format!(
-        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}{kinesis}{log_service}"
+        "ready kafka={kafka} http={http_addresses} node={node_id} data={data} ms={ready_ms}{kinesis}{log_service}"
     ))?;
 
     notify(notify::READY);
@@ -479,19 +459,19 @@ async fn next_of(signals: &mut Option<Signal>) {
     }
 }
 
-/// Starts a broker, and returns it with every metric of the process.
+/// Starts a broker, and returns it with what is to show health and metrics, and with every metric of the process.
 pub async fn start_broker(
     settings: BrokerSettings,
     log_levels: LogLevels,
     audit_lines_lost: Counter,
-) -> anyhow::Result<(RunningBroker, Registry)> {
+) -> anyhow::Result<(RunningBroker, HttpListeners, Registry)> {
     let mut registry = Registry::default();
     let help = "Lines of the audit log that came too fast or could not be written";
     registry.register("audit_lines_lost", help, audit_lines_lost);
     registry.register_collector(Box::new(ProcessCollector));
     register_build_info(&mut registry);
-    let broker = RunningBroker::start(settings, log_levels, &mut registry).await?;
-    Ok((broker, registry))
+    let (broker, http) = RunningBroker::start(settings, log_levels, &mut registry).await?;
+    Ok((broker, http, registry))
 }
 
 /// Who carries a configuration over from Kafka learns what of it does nothing here.
@@ -547,12 +527,6 @@ fn refresh(broker: &RunningBroker) -> Refresh {
             }
         })
     })
-}
-
-async fn bind_http(endpoint: &Endpoint) -> Result<TcpListener, HttpListenError> {
-    let address = (endpoint.host.as_str(), endpoint.port);
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|source| HttpListenError { endpoint: endpoint.clone(), source })
 }
 
 fn listed(addresses: &[SocketAddr]) -> String {

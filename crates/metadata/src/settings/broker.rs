@@ -434,10 +434,12 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "logway.http.listen",
-        Kind::Address,
+        Kind::Listeners,
         Some("127.0.0.1:9644"),
         "",
-        "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
+        "Where health and metrics are served, as `host:port` or `NAME://host:port`; port 0 takes a free one. The names, what \
+         is spoken there and what is asked of clients are as with `listeners`. Where clients are asked who they are, metrics \
+         need DESCRIBE on the cluster, and health nothing.",
     ),
     Setting::at_start(
         "logway.insecure",

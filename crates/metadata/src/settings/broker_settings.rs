@@ -36,7 +36,7 @@ pub struct BrokerSettings {
     /// `listeners`, at least one.
     pub listeners: Vec<ListenerSettings>,
     /// `logway.http.listen`
-    pub http_listen: Endpoint,
+    pub http: Vec<ListenerSettings>,
     /// `logway.log.format`
     pub log_format: LogFormat,
     /// `logway.log.level`: each is `level` or `part=level`.
@@ -362,13 +362,13 @@ impl BrokerSettings {
         given_of_listeners: GivenOfListeners,
     ) -> Result<BrokerSettings, MetadataError> {
         let fields = Fields { given: &given, of_listeners: &given_of_listeners, listener: None };
-        let AllListeners { kafka: listeners, log_service, logspec } = listeners(&fields)?;
+        let AllListeners { kafka: listeners, http, log_service, logspec } = listeners(&fields)?;
         Ok(BrokerSettings {
             node_id: BrokerId(fields.int(NODE_ID_SETTING)),
             log_dirs: fields.paths("log.dirs"),
             listeners,
             log_service: LogServiceSettings { listeners: log_service, logspec },
-            http_listen: fields.address("logway.http.listen"),
+            http,
             log_format: fields.log_format(),
             log_levels: fields.list("logway.log.level"),
             num_partitions: fields.int("num.partitions"),
@@ -658,10 +658,6 @@ impl<'a> Fields<'a> {
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         let value = self.value(name).expect("the setting has a default");
         value.items().iter().map(PathBuf::from).collect()
-    }
-
-    fn address(&self, name: &str) -> Endpoint {
-        self.addresses(name).pop().expect("the setting has a default")
     }
 
     fn addresses(&self, name: &str) -> Vec<Endpoint> {

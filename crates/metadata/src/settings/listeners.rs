@@ -54,6 +54,12 @@ impl ListenerSettings {
         self.sasl.is_some() || tls.client_auth == ClientAuth::Required
     }
 
+    /// Whether clients are asked who they are, or can show it.
+    pub fn asks_clients(&self) -> bool {
+        let may_show = |tls: &TlsSettings| tls.client_auth != ClientAuth::None;
+        self.sasl.is_some() || self.tls.as_ref().is_some_and(may_show)
+    }
+
     /// The address to give to a client that reached us at `local`: that one, unless another is configured. So what
     /// a client is told to connect to is what it could connect to.
     pub fn advertised_to(&self, local: SocketAddr) -> Endpoint {
@@ -214,11 +220,13 @@ pub(super) fn listener_setting(
     })
 }
 
-/// The listeners of Kafka clients, and those of the log service's.
+/// The listeners of Kafka clients, those for health and metrics, and those of the log service's clients.
 #[derive(Debug, Default)]
 pub(super) struct AllListeners {
     /// `listeners`, in the order in which their names come first.
     pub(super) kafka: Vec<ListenerSettings>,
+    /// `logway.http.listen`, likewise.
+    pub(super) http: Vec<ListenerSettings>,
     /// `logservice.listen`, likewise.
     pub(super) log_service: Vec<ListenerSettings>,
     /// `logservice.logspec.listen`, with the topic of each.
@@ -247,14 +255,16 @@ pub(super) fn listeners(fields: &Fields<'_>) -> Result<AllListeners, MetadataErr
             None => return Err(no_listener("advertised.listeners", &name)),
         }
     }
-    let addresses = fields.named_addresses("logservice.listen");
+    let of = |setting| of_addresses(fields, &protocols, fields.named_addresses(setting));
     let all = AllListeners {
         kafka: listeners,
-        log_service: of_addresses(fields, &protocols, addresses)?,
+        http: of("logway.http.listen")?,
+        log_service: of("logservice.listen")?,
         logspec: logspec(fields, &protocols)?,
     };
     let of_logspec = all.logspec.iter().map(|logspec| &logspec.listener);
-    let every = || all.kafka.iter().chain(&all.log_service).chain(of_logspec.clone());
+    let every =
+        || all.kafka.iter().chain(&all.http).chain(&all.log_service).chain(of_logspec.clone());
     let strange = fields.of_listeners.keys().map(|(name, _)| name);
     let is_kinesis = |name: &str| name == KINESIS_LISTENER && fields.has("kinesis.listen");
     let is_strange = |name: &&String| every().all(|it| it.name != **name) && !is_kinesis(name);

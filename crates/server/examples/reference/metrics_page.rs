@@ -62,8 +62,9 @@ async fn exported() -> anyhow::Result<String> {
         ("log.dirs".to_owned(), data_dir),
         ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
         ("logservice.listen".to_owned(), "127.0.0.1:0".to_owned()),
+        ("logway.http.listen".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;
-    let (broker, registry) =
+    let (broker, _http, registry) =
         logway_server::start_broker(settings, LogLevels::default(), Counter::default()).await?;
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
