@@ -24,6 +24,9 @@ pub enum BrokerError {
     /// An address to listen on cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Nor can one for clients of the log service.
+    #[error(transparent)]
+    ListenForLog(ListenError),
     /// There can be no TLS or no user.
     #[error(transparent)]
     Secure(#[from] SecureError),
@@ -69,7 +72,7 @@ impl RunningBroker {
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
-        let log_service = LogListeners::bind(&settings).await?;
+        let log_service = LogListeners::bind(&settings).await.map_err(BrokerError::ListenForLog)?;
         let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());

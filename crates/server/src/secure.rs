@@ -391,7 +391,10 @@ async fn set_password(node: &Arc<Node>, password: &str) -> Result<(), SecureErro
 fn names(settings: &BrokerSettings) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
     names.extend(uname().nodename().to_str().ok().map(str::to_ascii_lowercase));
-    for listener in &settings.listeners {
+    let log_service = &settings.log_service;
+    let of_logspec = log_service.logspec.iter().map(|logspec| &logspec.listener);
+    let of_log_service = log_service.listeners.iter().chain(of_logspec);
+    for listener in settings.listeners.iter().chain(of_log_service) {
         let bound = listener.addresses.iter().map(|endpoint| &endpoint.host);
         let advertised = listener.advertised.iter().map(|endpoint| &endpoint.host);
         names.extend(bound.chain(advertised).cloned());
@@ -404,4 +407,24 @@ fn names(settings: &BrokerSettings) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_is_for_every_address_that_is_listened_on() {
+        let settings = [
+            ("listeners", "kafka:9092"),
+            ("kinesis.listen", "kinesis:4567"),
+            ("logservice.listen", "log:4572"),
+            ("logservice.logspec.listen", "logspec:4573=t"),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let names = names(&BrokerSettings::new(settings).expect("the settings are valid"));
+        for name in ["kafka", "kinesis", "log", "logspec"] {
+            assert!(names.iter().any(|it| it == name), "{name}: {names:?}");
+        }
+    }
 }

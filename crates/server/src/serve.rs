@@ -221,30 +221,13 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         return Some(advice_for_address(&error.source, Listener::Http));
     }
     match error.downcast_ref::<BrokerError>() {
-        Some(BrokerError::Listen(ListenError::Bind { source, .. })) => {
-            return Some(advice_for_address(source, Listener::Kafka));
-        }
-        Some(BrokerError::Listen(ListenError::Files {
-            source: ListenerError::Bearer(_), ..
-        })) => {
-            return Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set");
-        }
-        Some(BrokerError::Listen(ListenError::Files { source: ListenerError::Tls(_), .. })) => {
-            return Some(
-                "ssl.keystore.location names the PEM files of the private key and its certificates, \
-                 ssl.truststore.location those of authorities",
-            );
+        Some(BrokerError::Listen(error)) => return advice_for_listener(error, Listener::Kafka),
+        Some(BrokerError::ListenForLog(error)) => {
+            return advice_for_listener(error, Listener::Log);
         }
         Some(BrokerError::ListenForKinesis(KinesisListenError::Tls { .. })) => {
             return Some(
                 "listener.name.kinesis.ssl.keystore.location names the PEM files of the private key and its certificates",
-            );
-        }
-        Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
-        Some(BrokerError::Listen(ListenError::Exposed { .. })) => {
-            return Some(
-                "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
-                 the network is yours",
             );
         }
         Some(BrokerError::ListenForKinesis(KinesisListenError::Bind { source, .. })) => {
@@ -331,6 +314,25 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
     }
 }
 
+/// For a front door whose listeners have names.
+fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'static str> {
+    match error {
+        ListenError::Bind { source, .. } => Some(advice_for_address(source, listener)),
+        ListenError::Files { source: ListenerError::Bearer(_), .. } => {
+            Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set")
+        }
+        ListenError::Files { source: ListenerError::Tls(_), .. } => Some(
+            "ssl.keystore.location names the PEM files of the private key and its certificates, \
+             ssl.truststore.location those of authorities",
+        ),
+        ListenError::NoRandomness(_) => None,
+        ListenError::Exposed { .. } => Some(
+            "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
+             the network is yours",
+        ),
+    }
+}
+
 fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
     match (source.kind(), listener) {
         (io::ErrorKind::AddrInUse, Listener::Http) => {
@@ -343,6 +345,12 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
         (io::ErrorKind::AddrInUse, Listener::Kinesis) => {
             "something else listens there: choose another with --kinesis-listen HOST:PORT"
         }
+        (io::ErrorKind::AddrInUse, Listener::Log) => {
+            "something else listens there: choose another with --log-listen HOST:PORT, or with --logspec HOST:PORT=TOPIC"
+        }
+        (_, Listener::Log) => {
+            "--log-listen takes an address of this machine, as HOST:PORT, and --logspec one as HOST:PORT=TOPIC"
+        }
         (_, Listener::Kinesis) => "--kinesis-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Http) => "--http-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Kafka) => "--kafka-listen takes an address of this machine, as HOST:PORT",
@@ -353,6 +361,7 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
 enum Listener {
     Kafka,
     Kinesis,
+    Log,
     Http,
 }
 
