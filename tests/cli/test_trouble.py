@@ -202,10 +202,13 @@ class Serving(Trouble):
         for flag, value in [
             ("--kafka-listen", self.broker.bootstrap),
             ("--http-listen", self.broker.http),
+            ("--log-listen", self.broker.http),
+            ("--logspec", f"{self.broker.http}=t"),
             ("--data-dir", str(self.broker.data_dir)),
         ]:
             with self.subTest(flag):
-                self.assertRegex(self.serve(flag, value), rf"error: .*{re.escape(value)}(.|\n)*hint: .*{flag}")
+                named = re.escape(value.removesuffix("=t"))
+                self.assertRegex(self.serve(flag, value), rf"error: .*{named}(.|\n)*hint: .*{flag}")
 
     def test_a_second_broker_hears_of_the_first(self):
         stderr = self.serve("--kafka-listen", self.broker.bootstrap, "--http-listen", self.broker.http)

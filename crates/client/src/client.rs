@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
-use logway_wire::messages::MetadataRequest;
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
+use logway_wire::messages::{MetadataRequest, MetadataResponse};
 use logway_wire::{Request, WireString};
 
 use crate::delay::Delays;
@@ -177,18 +177,26 @@ impl Client {
         topics: TopicSelection<'_>,
         missing: MissingTopic,
     ) -> Result<Arc<ClusterMetadata>, ClientError> {
-        let named = match topics {
-            TopicSelection::All => None,
-            TopicSelection::Named(names) => Some(names.iter().map(requested_topic).collect()),
-        };
-        let request = MetadataRequest {
-            topics: named,
-            allow_auto_topic_creation: missing == MissingTopic::Create,
-            ..MetadataRequest::default()
-        };
-        let response = self.call_any(&request).await?;
+        let response = self.call_any(&metadata_request(topics, missing)).await?;
+        self.remember(&response, topics)
+    }
+
+    /// The same about all topics, from the broker at the other end of a connection.
+    pub(crate) async fn refresh_metadata_from(
+        &self,
+        broker: &Connection,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        let request = metadata_request(TopicSelection::All, MissingTopic::Refuse);
+        self.remember(&broker.call(&request).await?, TopicSelection::All)
+    }
+
+    fn remember(
+        &self,
+        response: &MetadataResponse,
+        topics: TopicSelection<'_>,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
         check(|| "read the cluster's metadata".to_owned(), response.error_code, None)?;
-        let mut fresh = ClusterMetadata::from_response(&response);
+        let mut fresh = ClusterMetadata::from_response(response);
         let mut state = self.lock();
         if let TopicSelection::Named(names) = topics {
             let known = state.metadata.topics.iter().filter(|(name, _)| !names.contains(*name));
@@ -309,6 +317,18 @@ impl Client {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code under this lock can leave the state half changed.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn metadata_request(topics: TopicSelection<'_>, missing: MissingTopic) -> MetadataRequest {
+    let named = match topics {
+        TopicSelection::All => None,
+        TopicSelection::Named(names) => Some(names.iter().map(requested_topic).collect()),
+    };
+    MetadataRequest {
+        topics: named,
+        allow_auto_topic_creation: missing == MissingTopic::Create,
+        ..MetadataRequest::default()
     }
 }
 

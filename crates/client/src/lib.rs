@@ -38,7 +38,7 @@ pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
     CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction, DescribedUser,
     ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic, OffsetAt,
-    OngoingMove, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
+    OngoingMove, Placement, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

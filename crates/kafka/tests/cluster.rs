@@ -3,12 +3,26 @@
 mod common;
 
 use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use common::cluster::{TestNode, three_nodes, until};
+use common::held_calls::HeldCalls;
 use common::{
-    batch, create_replicated, fetch, idempotent_batch, produce, produce_request, set_config, values,
+    UNTIL_MAX, batch, create_replicated, create_topic, fetch, idempotent_batch, produce,
+    produce_request, set_config, values,
 };
+use logway_client::Connection;
 use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
+use logway_peers::{PeerListener, TcpCarrier};
+use logway_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use logway_wire::messages::{
+    AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest,
+};
+use tokio::time::timeout;
 
 const TWO_IN_SYNC: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
@@ -159,4 +173,65 @@ async fn who_is_left_alone_refuses_what_needs_others_in_bounded_time() {
     assert!(refusals.contains(&partition.error_code), "{}", partition.error_code);
     let read = fetch(&leading, "t", 0, 0).await;
     assert_eq!(values(&read), [(Offset(0), "0".to_owned())], "it reads on, and shows no more");
+}
+
+/// Moves partition 0 of a topic to one node.
+async fn move_to(connection: &Connection, topic: &'static str, id: BrokerId) {
+    let replicas = Some(vec![id.0]);
+    let partition = ReassignablePartition { partition_index: 0, replicas, ..Default::default() };
+    let topic =
+        ReassignableTopic { name: topic.into(), partitions: vec![partition], ..Default::default() };
+    let request = AlterPartitionReassignmentsRequest { topics: vec![topic], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!((response.error_code, response.responses[0].partitions[0].error_code), (0, 0));
+}
+
+/// Who waits for a move may ask another node than the one that has begun it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_behind_lists_no_moves_before_it_has_caught_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = TestNode::start(&dir.path().join("1"), &[]).await;
+    let listener = PeerListener::bind("127.0.0.1:0").await.expect("a free port");
+    let held = Arc::new(HeldCalls::new(TcpCarrier::new(listener, None)));
+    let (second_dir, carrier) = (dir.path().join("2"), held.clone());
+    let second = TestNode::try_start_with(&second_dir, carrier, &[&first.address], &[]).await;
+    let second = second.expect("joins");
+    let image = || first.broker.node().image();
+    until("both are active", || (1..=2).all(|id| image().is_active(BrokerId(id)))).await;
+    let connection = first.broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    move_to(&connection, "t", first.id()).await;
+    let replicas = |node: &TestNode| {
+        let image = node.broker.node().image();
+        let partition = image.topic("t").and_then(|topic| topic.partition(PartitionId(0)));
+        partition.map(|partition| partition.replicas.clone())
+    };
+    until("the second node knows", || replicas(&second) == Some(vec![first.id()])).await;
+
+    held.hold();
+    move_to(&connection, "t", second.id()).await;
+    let asked = second.broker.connect().await;
+    let request = ListPartitionReassignmentsRequest { topics: None, ..Default::default() };
+    let (code, moved, known) = {
+        let listing = async {
+            let response = asked.call(&request).await.expect("is answered");
+            (response.error_code, response.topics.len(), replicas(&second))
+        };
+        let mut listing = pin!(listing);
+        // So much time a node has to answer too early.
+        match timeout(Duration::from_millis(300), &mut listing).await {
+            Ok(too_early) => too_early,
+            Err(_elapsed) => {
+                held.release();
+                timeout(UNTIL_MAX, listing).await.expect("it catches up")
+            }
+        }
+    };
+    held.release();
+    assert_eq!(code, 0);
+    let is_done = known == Some(vec![second.id()]);
+    assert!(moved == 1 || is_done, "nothing is on its way, and the replicas are {known:?}");
+    for node in [second, first] {
+        node.broker.stop().await;
+    }
 }

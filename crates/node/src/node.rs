@@ -180,6 +180,19 @@ impl Node {
         self.administer(work, time_max, held).await
     }
 
+    /// Waits until the metadata here has everything that was committed before this was called, on whichever node.
+    ///
+    /// Fails with `NOT_CONTROLLER` where no leader of the quorum is found, and with `REQUEST_TIMED_OUT` after `time_max`.
+    pub async fn until_current(&self, time_max: Duration) -> Result<(), Failure> {
+        match timeout(time_max, self.quorum.wait_until_current()).await {
+            Ok(current) => Ok(current.map(|_index| ())?),
+            Err(_elapsed) => {
+                let message = format!("this node is behind the metadata quorum for {time_max:?}");
+                Err(Failure::new(ErrorCode::RequestTimedOut, message))
+            }
+        }
+    }
+
     /// Does the work of an admin request when it is its turn, to its end.
     async fn administer<T: Send + 'static>(
         self: &Arc<Self>,

@@ -28,6 +28,9 @@ pub enum BrokerError {
     /// Nor can one for health and metrics.
     #[error("HTTP: {0}")]
     ListenForHttp(#[source] ListenError),
+    /// Nor can one for clients of the log service.
+    #[error(transparent)]
+    ListenForLog(ListenError),
     /// There can be no TLS or no user.
     #[error(transparent)]
     Secure(#[from] SecureError),
@@ -73,7 +76,7 @@ impl RunningBroker {
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
-        let log_service = LogListeners::bind(&settings).await?;
+        let log_service = LogListeners::bind(&settings).await.map_err(BrokerError::ListenForLog)?;
         let http = HttpListeners::bind(&settings).await.map_err(BrokerError::ListenForHttp)?;
         let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());

@@ -422,3 +422,23 @@ fn names(settings: &BrokerSettings) -> Vec<String> {
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_is_for_every_address_that_is_listened_on() {
+        let settings = [
+            ("listeners", "kafka:9092"),
+            ("kinesis.listen", "kinesis:4567"),
+            ("logservice.listen", "log:4572"),
+            ("logservice.logspec.listen", "logspec:4573=t"),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let names = names(&BrokerSettings::new(settings).expect("the settings are valid"));
+        for name in ["kafka", "kinesis", "log", "logspec"] {
+            assert!(names.iter().any(|it| it == name), "{name}: {names:?}");
+        }
+    }
+}

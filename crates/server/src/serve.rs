@@ -220,6 +220,9 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Some(BrokerError::ListenForHttp(error)) => {
             return advice_for_listener(error, Listener::Http);
         }
+        Some(BrokerError::ListenForLog(error)) => {
+            return advice_for_listener(error, Listener::Log);
+        }
         Some(BrokerError::ListenForKinesis(KinesisListenError::Tls { .. })) => {
             return Some(
                 "listener.name.kinesis.ssl.keystore.location names the PEM files of the private key and its certificates",
@@ -309,6 +312,7 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
     }
 }
 
+/// For a front door whose listeners have names.
 fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'static str> {
     match error {
         ListenError::Bind { source, .. } => Some(advice_for_address(source, listener)),
@@ -339,6 +343,12 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
         (io::ErrorKind::AddrInUse, Listener::Kinesis) => {
             "something else listens there: choose another with --kinesis-listen HOST:PORT"
         }
+        (io::ErrorKind::AddrInUse, Listener::Log) => {
+            "something else listens there: choose another with --log-listen HOST:PORT, or with --logspec HOST:PORT=TOPIC"
+        }
+        (_, Listener::Log) => {
+            "--log-listen takes an address of this machine, as HOST:PORT, and --logspec one as HOST:PORT=TOPIC"
+        }
         (_, Listener::Kinesis) => "--kinesis-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Http) => "--http-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Kafka) => "--kafka-listen takes an address of this machine, as HOST:PORT",
@@ -349,6 +359,7 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
 enum Listener {
     Kafka,
     Kinesis,
+    Log,
     Http,
 }
 

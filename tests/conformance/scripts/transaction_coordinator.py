@@ -103,6 +103,8 @@ def a_transaction(side: Side):
         ask_add("two partitions", producer, (topic, [0, 1]))
         ask_add("one of them again", producer, (topic, [1]))
         ask_add("no partitions", producer)
+        ask_add("a topic without partitions", producer, (topic, []))
+        ask_add("a topic without partitions beside another", producer, (topic, [0]), (absent, []))
         ask_add("by another producer", other, (topic, [0]))
         ask_add("in another epoch", stale, (topic, [0]))
         ask_add("of an id that nobody has", producer, (topic, [0]), name=side.unique("nobody"))

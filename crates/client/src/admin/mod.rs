@@ -22,12 +22,12 @@ use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;
 pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
-pub use reassignments::OngoingMove;
+pub use reassignments::{OngoingMove, Placement};
 pub use topics::{CreatedTopic, NewTopic};
 pub use transactions::{DescribedTransaction, ListedTransaction};
 pub use users::DescribedUser;
 
-use crate::{Client, ClientError, MissingTopic, TopicSelection};
+use crate::{Client, ClientError, Connection, MissingTopic, TopicSelection};
 
 /// What a call that is about several topics did with each.
 pub type TopicOutcomes<T> = Vec<(TopicName, Result<T, ClientError>)>;
@@ -44,16 +44,27 @@ impl Client {
         request: &R,
         codes: impl Fn(&R::Response) -> Vec<i16>,
     ) -> Result<R::Response, ClientError> {
+        let (response, _controller) = self.change_at(request, codes).await?;
+        Ok(response)
+    }
+
+    /// The same, with a connection to the broker that answered.
+    async fn change_at<R: Request>(
+        &self,
+        request: &R,
+        codes: impl Fn(&R::Response) -> Vec<i16>,
+    ) -> Result<(R::Response, Connection), ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let response = self.controller().await?.call(request).await?;
+            let controller = self.controller().await?;
+            let response = controller.call(request).await?;
             let code = ErrorCode::NotController;
             if !codes(&response).contains(&code.code()) {
-                return Ok(response);
+                return Ok((response, controller));
             }
             let what = "find the controller".to_owned();
             if !backoff.pause(&ClientError::Refused { what, code, message: None }).await {
-                return Ok(response);
+                return Ok((response, controller));
             }
             self.refresh_metadata(TopicSelection::Named(&BTreeSet::new()), MissingTopic::Refuse)
                 .await?;

@@ -1,6 +1,7 @@
 //! Partitions that are moved between brokers (KIP-455), and elections of their leaders (KIP-460).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicName, TopicPartition};
 use logway_wire::WireString;
@@ -10,11 +11,12 @@ use logway_wire::messages::alter_partition_reassignments_request::{
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
 use logway_wire::messages::{
     AlterPartitionReassignmentsRequest, ElectLeadersRequest, ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 };
 
 use super::{CHANGE_TIMEOUT_MS, by_topic};
 use crate::error::check;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, ClusterMetadata};
 
 /// A partition on its way to other brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,15 @@ pub struct OngoingMove {
     pub adding: Vec<BrokerId>,
     /// Those that have one no more afterwards.
     pub removing: Vec<BrokerId>,
+}
+
+/// Where partitions are, and which are on their way.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Of all topics.
+    pub metadata: Arc<ClusterMetadata>,
+    /// What is moved.
+    pub ongoing: Vec<OngoingMove>,
 }
 
 impl Client {
@@ -72,24 +83,21 @@ impl Client {
         Ok(outcomes)
     }
 
-    /// Every partition that is on its way to other brokers.
-    pub async fn list_reassignments(&self) -> Result<Vec<OngoingMove>, ClientError> {
-        let request = ListPartitionReassignmentsRequest { topics: None, ..Default::default() };
-        let response = self.change(&request, |response| vec![response.error_code]).await?;
-        let what = || "list moves of partitions".to_owned();
-        check(what, response.error_code, response.error_message.as_ref())?;
-        let brokers = |ids: Vec<i32>| ids.into_iter().map(BrokerId).collect();
-        let mut moves = Vec::new();
-        for topic in response.topics {
-            let Ok(name) = TopicName::new(&topic.name) else { continue };
-            moves.extend(topic.partitions.into_iter().map(|it| OngoingMove {
-                partition: TopicPartition::new(name.clone(), PartitionId(it.partition_index)),
-                replicas: brokers(it.replicas),
-                adding: brokers(it.adding_replicas),
-                removing: brokers(it.removing_replicas),
-            }));
-        }
-        Ok(moves)
+    /// Where all partitions are, and which are on their way to other brokers.
+    ///
+    /// One broker tells both, the moves first. It knows all that was decided before it was asked, so what is not on
+    /// its way either has arrived, or its move was cancelled.
+    pub async fn placement(&self) -> Result<Placement, ClientError> {
+        let request = ListPartitionReassignmentsRequest {
+            topics: None,
+            timeout_ms: CHANGE_TIMEOUT_MS,
+            ..Default::default()
+        };
+        let (response, broker) =
+            self.change_at(&request, |response| vec![response.error_code]).await?;
+        let ongoing = ongoing(response)?;
+        let metadata = self.refresh_metadata_from(&broker).await?;
+        Ok(Placement { metadata, ongoing })
     }
 
     /// Has the preferred leaders of partitions lead. One that leads already, or is not ready, is no error.
@@ -123,4 +131,21 @@ impl Client {
         }
         Ok(())
     }
+}
+
+fn ongoing(response: ListPartitionReassignmentsResponse) -> Result<Vec<OngoingMove>, ClientError> {
+    let what = || "list moves of partitions".to_owned();
+    check(what, response.error_code, response.error_message.as_ref())?;
+    let brokers = |ids: Vec<i32>| ids.into_iter().map(BrokerId).collect();
+    let mut moves = Vec::new();
+    for topic in response.topics {
+        let Ok(name) = TopicName::new(&topic.name) else { continue };
+        moves.extend(topic.partitions.into_iter().map(|it| OngoingMove {
+            partition: TopicPartition::new(name.clone(), PartitionId(it.partition_index)),
+            replicas: brokers(it.replicas),
+            adding: brokers(it.adding_replicas),
+            removing: brokers(it.removing_replicas),
+        }));
+    }
+    Ok(moves)
 }

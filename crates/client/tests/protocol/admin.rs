@@ -1,6 +1,7 @@
 //! A broker that can tell a part of what it is asked.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use logway_client::{MissingTopic, OffsetAt};
 use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicPartition};
@@ -10,8 +11,10 @@ use logway_wire::messages::describe_log_dirs_response::{
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
-use logway_wire::messages::metadata_response::MetadataResponsePartition;
-use logway_wire::messages::{DescribeLogDirsResponse, ListOffsetsResponse};
+use logway_wire::messages::metadata_response::{MetadataResponseBroker, MetadataResponsePartition};
+use logway_wire::messages::{
+    DescribeLogDirsResponse, ListOffsetsResponse, ListPartitionReassignmentsResponse,
+};
 use logway_wire::{ApiKey, WireString};
 
 use crate::fake_broker::{Action, Asked, FakeBroker, TOPIC, metadata, topic, topic_metadata};
@@ -22,8 +25,8 @@ fn partition(id: i32) -> TopicPartition {
 
 /// A broker of a topic with two partitions, which knows nothing of the second.
 async fn start() -> FakeBroker {
-    let port = std::sync::Arc::new(std::sync::OnceLock::new());
-    let known_port = std::sync::Arc::clone(&port);
+    let port = Arc::new(OnceLock::new());
+    let known_port = Arc::clone(&port);
     let broker = FakeBroker::start(move |asked| match asked.api_key {
         ApiKey::Metadata => {
             let mut topic = topic_metadata();
@@ -99,4 +102,43 @@ async fn what_is_known_of_some_partitions_is_not_lost_with_the_others() {
     let [Err(offline), Ok(online)] = &dirs[..] else { panic!("{dirs:?}") };
     assert!(offline.to_string().contains("'/offline' of broker 1"), "{offline}");
     assert_eq!(online.partitions[&partition(0)], 7);
+}
+
+/// A cluster of brokers 1 and 2, of which 2 is the controller. Broker 1 has not heard yet that the topic was moved to 2.
+async fn with_one_that_is_behind() -> (FakeBroker, FakeBroker) {
+    let ports = Arc::new(OnceLock::<[u16; 2]>::new());
+    let start = |id: i32, replicas: Vec<i32>| {
+        let ports = Arc::clone(&ports);
+        FakeBroker::start(move |asked| match asked.api_key {
+            ApiKey::Metadata => {
+                let mut topic = topic_metadata();
+                topic.partitions[0].replica_nodes.clone_from(&replicas);
+                let [first, second] = *ports.get().expect("both are bound");
+                let mut metadata = metadata(first, topic);
+                let port = i32::from(second);
+                let other =
+                    MetadataResponseBroker { node_id: 2, port, ..metadata.brokers[0].clone() };
+                metadata.brokers.push(other);
+                metadata.controller_id = 2;
+                asked.answer(&metadata)
+            }
+            ApiKey::ListPartitionReassignments => {
+                assert_eq!(id, 2, "the controller is asked");
+                asked.answer(&ListPartitionReassignmentsResponse::default())
+            }
+            _ => Action::Usual,
+        })
+    };
+    let (behind, controller) = (start(1, vec![1]).await, start(2, vec![2]).await);
+    ports.set([behind.address.port, controller.address.port]).expect("set once");
+    (behind, controller)
+}
+
+#[tokio::test]
+async fn who_tells_what_is_on_its_way_tells_where_everything_is() {
+    let (behind, _controller) = with_one_that_is_behind().await;
+    let placement = behind.client().placement().await.expect("an answer");
+    assert_eq!(placement.ongoing, []);
+    let known = placement.metadata.partition(&partition(0)).expect("there is one");
+    assert_eq!(known.replicas, [BrokerId(2)]);
 }

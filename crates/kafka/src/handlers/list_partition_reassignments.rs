@@ -1,4 +1,9 @@
 //! ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455).
+//!
+//! In Kafka the controller answers. Here the node does that is asked, once it knows all that was committed before: who
+//! has begun a move through another node must not be told that nothing is on its way.
+
+use std::time::Duration;
 
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
@@ -44,8 +49,12 @@ pub(crate) async fn handle(
 ) -> ListPartitionReassignmentsResponse {
     let cluster = match context.cluster(Operation::Describe) {
         Ok(cluster) => cluster,
-        Err(code) => return refused(request, code),
+        Err(code) => return refused(request, code, refusal_text(code).into()),
     };
+    let time_max = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    if let Err(failure) = cluster.until_current(time_max).await {
+        return refused(request, failure.code, failure.message.into());
+    }
     let (view, grant) = (ClusterView::of(&context), cluster.all_topics());
     let topics = match request.topics {
         Some(topics) => named(&context, &view, grant, topics),
@@ -95,6 +104,7 @@ fn moved<'a>(
 fn refused(
     request: ListPartitionReassignmentsRequest,
     code: ErrorCode,
+    message: WireString,
 ) -> ListPartitionReassignmentsResponse {
     let partition =
         |partition_index| OngoingPartitionReassignment { partition_index, ..Default::default() };
@@ -105,7 +115,7 @@ fn refused(
     });
     ListPartitionReassignmentsResponse {
         error_code: code.code(),
-        error_message: Some(WireString::from_static(refusal_text(code))),
+        error_message: Some(message),
         topics: topics.collect(),
         ..Default::default()
     }

@@ -8,7 +8,7 @@ use logway_log::fs::RealFs;
 use logway_model::BrokerId;
 use logway_node::NodeError;
 use logway_node::cluster::ClusterOptions;
-use logway_peers::{PeerListener, TcpCarrier};
+use logway_peers::{Carrier, PeerListener, TcpCarrier};
 use tokio::time::{sleep, timeout};
 
 use super::{TestBroker, UNTIL_MAX};
@@ -28,15 +28,26 @@ impl TestNode {
         join: &[&str],
         settings: &[(&str, &str)],
     ) -> Result<TestNode, NodeError> {
+        let listener = PeerListener::bind(address).await.expect("it is free");
+        let carrier = Arc::new(TcpCarrier::new(listener, None));
+        TestNode::try_start_with(dir, carrier, join, settings).await
+    }
+
+    /// As [`TestNode::try_start`], with another way to the other nodes.
+    pub async fn try_start_with(
+        dir: &Path,
+        carrier: Arc<dyn Carrier>,
+        join: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Result<TestNode, NodeError> {
         let dir = dir.to_str().expect("a temporary directory's name is text");
         let fixed = [("log.dirs", dir), ("listeners", "127.0.0.1:0")];
         let settings: Vec<_> = fixed.iter().chain(settings).copied().collect();
-        let listener = PeerListener::bind(address).await.expect("it is free");
-        let address = listener.address().to_string();
+        let address = carrier.address().to_string();
         let join = join.iter().map(|address| (*address).to_owned()).collect();
         let options = |clients| {
             Some(ClusterOptions {
-                carrier: Arc::new(TcpCarrier::new(listener, None)),
+                carrier,
                 host: None,
                 clients,
                 join,

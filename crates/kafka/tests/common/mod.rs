@@ -39,6 +39,7 @@ use prometheus_client::registry::Registry;
 pub mod cluster;
 pub mod disks;
 pub mod failing_disk;
+pub mod held_calls;
 pub mod probe;
 
 pub struct TestBroker {

@@ -157,7 +157,8 @@ async fn ask(
     }
 }
 
-/// Each topic and each partition once, as Kafka tells them, however often the request names them.
+/// Each topic and each partition once, as Kafka tells them, however often the request names them. Of a topic without
+/// partitions nothing is told.
 fn each_once(topics: &[AddPartitionsToTxnTopic]) -> Vec<AddPartitionsToTxnTopic> {
     let name = |topic: &AddPartitionsToTxnTopic| topic.name.clone();
     let topics = topics.iter().cloned();
@@ -167,6 +168,7 @@ fn each_once(topics: &[AddPartitionsToTxnTopic]) -> Vec<AddPartitionsToTxnTopic>
         let mut seen = HashSet::new();
         topic.partitions.retain(|number| seen.insert(*number));
     }
+    topics.retain(|topic| !topic.partitions.is_empty());
     topics
 }
 
@@ -189,4 +191,20 @@ fn tell(
         AddPartitionsToTxnTopicResult { name, results_by_partition, ..Default::default() }
     });
     topics.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_told_once_and_topics_without_any_not_at_all() {
+        let topic = |(name, partitions): (&'static str, &[i32])| AddPartitionsToTxnTopic {
+            name: name.into(),
+            partitions: partitions.to_vec(),
+            ..Default::default()
+        };
+        let named: [(_, &[i32]); 4] = [("a", &[2, 2]), ("b", &[]), ("a", &[1, 2]), ("b", &[])];
+        assert_eq!(each_once(&named.map(topic)), [topic(("a", &[2, 1]))]);
+    }
 }

@@ -68,6 +68,11 @@ impl Cluster {
         self.0.quorum.own_description()
     }
 
+    /// Waits until the metadata here has everything that was committed before, on whichever node.
+    pub(crate) async fn until_current(&self, time_max: Duration) -> Result<(), Failure> {
+        self.0.until_current(time_max).await
+    }
+
     /// Changes who belongs to the quorum and who votes, while the memory of a request is held.
     pub(crate) async fn change_members(
         &self,

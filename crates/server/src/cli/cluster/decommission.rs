@@ -140,8 +140,8 @@ fn steps_away_from(node: BrokerId, survey: &Survey) -> Result<Vec<Step>, CliErro
 
 async fn cancel(client: &Client, node: BrokerId) -> Result<Decommission, CliError> {
     set_duty(client, node, None).await?;
-    let ongoing = client.list_reassignments().await?;
-    let away = ongoing.into_iter().filter(|it| it.removing.contains(&node));
+    let away =
+        client.placement().await?.ongoing.into_iter().filter(|it| it.removing.contains(&node));
     let away: Vec<_> = away.map(|it| (it.partition, None)).collect();
     let count = away.len();
     survey::reassign(client, away).await?;

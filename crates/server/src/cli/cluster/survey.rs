@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove};
+use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove, Placement};
 use logway_metadata::settings::broker::{CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING};
 use logway_model::{BrokerId, TopicPartition};
 use schemars::JsonSchema;
@@ -53,8 +53,9 @@ impl Survey {
     }
 
     async fn without_sizes(client: &Client) -> Result<Survey, CliError> {
-        let state = ClusterState::of(client).await?;
-        let ongoing = client.list_reassignments().await?;
+        let nodes = ClusterState::without_topics(client).await?;
+        let Placement { metadata, ongoing } = client.placement().await?;
+        let state = ClusterState { metadata, ..nodes };
         Ok(Survey { state, ongoing, sizes: BTreeMap::new() })
     }
 
