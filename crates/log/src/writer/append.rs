@@ -89,7 +89,8 @@ impl LogTail {
     /// What clients send behind an append that has failed is refused like it, if they can send that again.
     fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
         if offsets == Offsets::Assigned && error.is_passing() {
-            self.log.note_refused(&append.batches, Refusal::Storage, error.to_string());
+            let headers = append.batches.iter().map(Batch::header);
+            self.log.note_refused(headers, Refusal::Storage, error.to_string());
         }
     }
 
@@ -435,7 +436,7 @@ impl LogTail {
         }
         if error.is_passing() {
             let staged = round.staging.batches.iter().map(|batch| &batch.header);
-            self.log.note_refused_headers(staged, Refusal::Storage, error.to_string());
+            self.log.note_refused(staged, Refusal::Storage, error.to_string());
         }
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {

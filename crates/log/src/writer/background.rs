@@ -25,7 +25,7 @@ use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::high_watermarks::HighWatermarks;
 use crate::journal::JournalFile;
-use crate::log::Log;
+use crate::log_state::LogState;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -68,7 +68,7 @@ pub(crate) enum Job {
     /// Sync a file that the journal vouches for, so that there is less to do when it has to be synced.
     PartOfWriteBack(PartOfWriteBack),
     /// Write the high watermarks of logs.
-    HighWatermarks { high_watermarks: Arc<HighWatermarks>, logs: Vec<Arc<Log>> },
+    HighWatermarks { high_watermarks: Arc<HighWatermarks>, logs: Vec<Arc<LogState>> },
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -94,7 +94,7 @@ pub(crate) struct Checkpoint {
     /// are written, and removed after a while.
     pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
     /// The logs that have a writer.
-    pub(super) logs: Vec<Arc<Log>>,
+    pub(super) logs: Vec<Arc<LogState>>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
     /// Tells the writer when nothing of this is under way any more.
@@ -115,7 +115,7 @@ pub(super) type Then = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
 /// Leader epochs to be written down.
 pub(super) struct ChangedEpochs {
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<LogState>,
     pub(super) epochs: Arc<LeaderEpochCache>,
 }
 
@@ -268,7 +268,8 @@ impl Worker {
                 }
             }
             Job::HighWatermarks { high_watermarks, logs } => {
-                if let Err(error) = high_watermarks.write(&*self.fs, &self.root_syncs, &logs) {
+                let said = logs.iter().filter_map(|log| log.watermark_to_remember());
+                if let Err(error) = high_watermarks.write(&*self.fs, &self.root_syncs, said) {
                     let dir = self.dir.display();
                     tracing::warn!(%dir, %error, "high watermarks cannot be written down yet");
                 }

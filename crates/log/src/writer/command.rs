@@ -14,14 +14,11 @@ use crate::cleaner::LastWrites;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::journal::JournalFile;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOutcome, LogError};
-
-/// How the writer's commands name a log; never given twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LogKey(pub(crate) u64);
 
 /// A command for the writer thread.
 #[derive(Debug)]

@@ -21,11 +21,12 @@ use logway_record::Batch;
 
 use super::Writer;
 use super::append::Placed;
-use super::command::{LogKey, Offsets};
+use super::command::Offsets;
 use super::log_tail::LogTail;
 use super::round::Round;
 use crate::completion::Completer;
-use crate::follow::without_gaps;
+use crate::gaps::without_gaps;
+use crate::log_state::LogKey;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 impl Writer {

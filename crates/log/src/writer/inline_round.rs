@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::{CommandQueue, Left};
-use super::{CloseOnPanic, Command, LogKey, Writer};
+use super::{CloseOnPanic, Command, Writer};
+use crate::log_state::LogKey;
 
 /// A round that takes so long was held up: the system has the writer wait for the disk. It is more
 /// than a busy machine takes a processor away for.

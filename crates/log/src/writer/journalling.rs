@@ -20,7 +20,6 @@ use logway_model::{Offset, TopicId, TopicPartition, Uuid};
 
 use super::Writer;
 use super::background::Job;
-use super::command::LogKey;
 use super::log_tail::LogTail;
 use super::write_back::WriteBacks;
 use super::write_vector::WriteVector;
@@ -28,6 +27,7 @@ use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::dir_syncs::DirSyncs;
 use crate::journal::{EntryBuilder, EntryNumber, JOURNAL_FILE, JournalFile, VOID_ENTRY_BYTES};
+use crate::log_state::LogKey;
 use crate::view::LogPoint;
 
 /// Of a log that gets more in a round, the bytes are better written once: 128 KiB take as long to be written

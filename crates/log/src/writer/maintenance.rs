@@ -9,13 +9,14 @@ use logway_model::Offset;
 
 use super::Writer;
 use super::background::{ChangedEpochs, Checkpoint, CheckpointEnded, Job};
-use super::command::{Command, LogKey};
+use super::command::Command;
 use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::dir_syncs::DirSyncs;
+use crate::log_state::LogKey;
 use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 
@@ -291,8 +292,8 @@ impl Writer {
         for then in std::mem::take(&mut self.checkpoint_waiting) {
             then(written.clone());
         }
-        let logs: Vec<_> = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
-        if let Err(error) = self.high_watermarks.write(&*self.round.fs, &self.root_syncs, &logs) {
+        let said = self.tails.values().filter_map(|tail| tail.log.watermark_to_remember());
+        if let Err(error) = self.high_watermarks.write(&*self.round.fs, &self.root_syncs, said) {
             // The older ones are as true.
             tracing::warn!(%error, "high watermarks cannot be written down");
         }

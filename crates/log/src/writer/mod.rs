@@ -40,6 +40,7 @@ use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::high_watermarks::HighWatermarks;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
@@ -55,7 +56,7 @@ use seal::{SealLine, SnapshotRoom};
 use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
-pub(crate) use command::{Append, Command, LogKey, Offsets};
+pub(crate) use command::{Append, Command, Offsets};
 pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;

@@ -19,12 +19,12 @@ use logway_model::Offset;
 
 use super::Writer;
 use super::background::Job;
-use super::command::{LogKey, SealOutcome};
+use super::command::SealOutcome;
 use super::log_tail::LogTail;
 use super::round::Round;
 use crate::LogError;
 use crate::fs::{Fs, OpenMode};
-use crate::log::Log;
+use crate::log_state::{LogKey, LogState};
 use crate::producer_state::ProducerStateTable;
 use crate::producer_state::snapshot::Snapshot;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
@@ -39,7 +39,7 @@ const SNAPSHOTS_MAX_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct SealJob {
     /// The log.
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<LogState>,
     /// The oldest first; at least one.
     segments: Vec<Arc<Segment>>,
     /// The offset before which they end.
@@ -293,7 +293,7 @@ impl Sealing {
     /// The snapshot is no larger than the producers that it is of, and their number has a bound: it
     /// needs no room among those that wait.
     pub(super) fn of_recovered(
-        log: &Arc<Log>,
+        log: &Arc<LogState>,
         unsealed: Vec<Arc<Segment>>,
         active: &Segment,
         snapshot: Option<Snapshot>,

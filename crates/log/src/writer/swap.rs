@@ -11,13 +11,12 @@ use logway_model::Offset;
 
 use super::Writer;
 use super::background::Job;
-use super::command::LogKey;
 use super::log_tail::LogTail;
 use crate::LogError;
 use crate::cleaner::{LastWrite, LastWrites, discard_cleaned, finish_swap, name_swap};
 use crate::completion::Completer;
 use crate::fs::Fs;
-use crate::log::Log;
+use crate::log_state::{LogKey, LogState};
 use crate::segment::Segment;
 
 /// A replacement on the disk, as far as it has come.
@@ -25,7 +24,7 @@ use crate::segment::Segment;
 pub(crate) struct SwapJob {
     /// The log.
     pub(super) key: LogKey,
-    log: Arc<Log>,
+    log: Arc<LogState>,
     /// The segments to be replaced, the oldest first; at least one.
     segments: Vec<Arc<Segment>>,
     /// Where they end.

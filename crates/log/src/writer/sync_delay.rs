@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Writer;
-use super::command::LogKey;
 use super::log_tail::LogTail;
 use crate::LogError;
+use crate::log_state::LogKey;
 
 /// The wait before the second try; it doubles with each.
 const FIRST_DELAY: Duration = Duration::from_millis(10);

@@ -31,12 +31,13 @@ use logway_model::{LeaderEpoch, Offset};
 
 use super::Writer;
 use super::background::Job;
-use super::command::{Command, LogKey};
+use super::command::Command;
 use super::log_tail::LogTail;
 use super::round::Round;
 use super::truncate_job::{Cut, CutLog, TruncateJob, TruncateOutcome};
 use crate::LogError;
 use crate::completion::Completer;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerLimits;
 use crate::view::{LogPoint, LogView};
 

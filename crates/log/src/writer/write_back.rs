@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Writer;
 use super::background::{Background, Job};
-use super::command::LogKey;
 use super::log_tail::LogTail;
 use super::sync_pool::NotSynced;
 use crate::LogError;
 use crate::fs::{Fs, OpenMode};
+use crate::log_state::LogKey;
 use crate::segment::Segment;
 use crate::view::LogPoint;
 
