@@ -13,7 +13,7 @@ use crate::log_state::LogState;
 use crate::producer_state::{ProducerState, Refusal};
 use crate::segment::Segment;
 use crate::view::LogView;
-use crate::writer::{Append, Command, CommandQueue, InlineRound, Offsets, Unqueued};
+use crate::writer::{Append, Command, CommandQueue, InlineRound, LogRequest, Offsets, Unqueued};
 use crate::{
     AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
     ReadSlice, TailListener, TimestampLookup,
@@ -95,7 +95,7 @@ impl Log {
         match held {
             Some(round) if round.is_of(&self.queue) => round.add(command),
             Some(_) => self.push(command),
-            None => match self.queue.push_or_begin(command) {
+            None => match InlineRound::push_or_begin(&self.queue, command) {
                 Ok(round) => *held = round,
                 Err(unqueued) => self.refuse(*unqueued),
             },
@@ -126,6 +126,10 @@ impl Log {
         let (held, completion) = HeldAppend::new(batches, self.state.name());
         self.push_append(held, Offsets::Kept);
         completion
+    }
+
+    fn request(&self, request: LogRequest) {
+        self.queue.push(Command::Request { key: self.state.key(), request });
     }
 
     fn push_append(&self, held: HeldAppend, offsets: Offsets) {
@@ -318,7 +322,7 @@ impl Log {
     /// end.
     pub fn delete_records_before(&self, offset: Offset) -> Completion<Offset> {
         let (done, completion) = Completion::new(self.state.name());
-        self.queue.push(Command::DeleteRecords { key: self.state.key(), before: offset, done });
+        self.request(LogRequest::DeleteRecords { before: offset, done });
         completion
     }
 
@@ -331,7 +335,7 @@ impl Log {
     pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Completion<Offset> {
         let (done, completion) = Completion::new(self.state.name());
         self.state.raise_leader_epoch(epoch);
-        self.queue.push(Command::TellEnd { key: self.state.key(), done });
+        self.request(LogRequest::TellEnd { done });
         completion
     }
 
@@ -343,28 +347,28 @@ impl Log {
     pub fn begin_leading(&self, epoch: LeaderEpoch) -> Completion<Offset> {
         let (done, completion) = Completion::new(self.state.name());
         self.state.raise_leader_epoch(epoch);
-        self.queue.push(Command::BeginLeading { key: self.state.key(), epoch, done });
+        self.request(LogRequest::BeginLeading { epoch, done });
         completion
     }
 
     /// What is known of the idempotent producers, after the appends made before this; in no order.
     pub fn producers(&self) -> Completion<Vec<(ProducerId, ProducerState)>> {
         let (done, completion) = Completion::new(self.state.name());
-        self.queue.push(Command::DescribeProducers { key: self.state.key(), done });
+        self.request(LogRequest::DescribeProducers { done });
         completion
     }
 
     /// Puts everything appended so far on stable storage; answers the flushed offset.
     pub fn flush(&self) -> Completion<Offset> {
         let (done, completion) = Completion::new(self.state.name());
-        self.queue.push(Command::Flush { key: self.state.key(), done });
+        self.request(LogRequest::Flush { done });
         completion
     }
 
     /// Where the idempotent producers have written last; `None` if the log cannot be cleaned now.
     pub(crate) fn last_writes(&self) -> Completion<Option<LastWrites>> {
         let (done, completion) = Completion::new(self.state.name());
-        self.queue.push(Command::LastWrites { key: self.state.key(), done });
+        self.request(LogRequest::LastWrites { done });
         completion
     }
 
@@ -376,13 +380,13 @@ impl Log {
         size_bytes: u64,
     ) -> Completion<bool> {
         let (done, completion) = Completion::new(self.state.name());
-        self.queue.push(Command::Replace { key: self.state.key(), segments, size_bytes, done });
+        self.request(LogRequest::Replace { segments, size_bytes, done });
         completion
     }
 
     /// Begins a new segment, some time, if the active one is too old by the clock.
     pub(crate) fn roll_if_old(&self) {
-        self.queue.push(Command::RollIfOld { key: self.state.key() });
+        self.request(LogRequest::RollIfOld);
     }
 
     /// Tells the writer of a failed sync of the log's directory: it was about the names of the

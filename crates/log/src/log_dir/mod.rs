@@ -25,7 +25,7 @@ pub use cleaning::CompactionPause;
 pub(crate) use cleaning::{CleaningProgress, Starved, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
-pub use options::{FailureListener, LogDirOptions};
+pub use options::LogDirOptions;
 pub use truncate::Truncation;
 
 mod cleaning;

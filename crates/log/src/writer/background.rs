@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
-use super::command::{Command, SealOutcome};
+use super::command::Command;
 use super::offset_checkpoints::OffsetCheckpoints;
-use super::queue::CommandQueue;
+use super::queue::{Queue, Resident};
 use super::reserve::Reserve;
-use super::seal::SealJob;
-use super::swap::{SwapJob, SwapOutcome};
+use super::seal_job::{SealJob, SealOutcome};
+use super::swap_job::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
 use super::truncate_job::{Removable, TruncateJob};
-use super::write_back::{PartOfWriteBack, WriteBack};
+use super::write_back_job::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
@@ -102,11 +102,11 @@ pub(crate) struct Checkpoint {
 }
 
 /// Tells the writer when it is dropped, with a checkpoint that is written, failed or lost.
-pub(super) struct CheckpointEnded(pub(super) Arc<CommandQueue>);
+pub(super) struct CheckpointEnded(pub(super) Box<dyn Fn() + Send>);
 
 impl Drop for CheckpointEnded {
     fn drop(&mut self) {
-        self.0.push(Command::CheckpointEnded);
+        self.0();
     }
 }
 
@@ -122,10 +122,10 @@ pub(super) struct ChangedEpochs {
 impl Background {
     /// Starts the thread for the log directory `dir`; what the writer must know it is told
     /// through `queue`.
-    pub(crate) fn spawn(
+    pub(crate) fn spawn<W: Resident + Send + 'static>(
         fs: Arc<dyn Fs>,
         dir: PathBuf,
-        queue: Arc<CommandQueue>,
+        queue: Arc<Queue<W>>,
         root_syncs: Arc<DirSyncs>,
     ) -> Result<Background, LogError> {
         let (sender, receiver) = channel();
@@ -202,10 +202,10 @@ const SHORT_BYTES: u64 = 64 << 20;
 /// write to it, too, and who needs the space may not be the writer of this directory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-struct Worker {
+struct Worker<W> {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    queue: Arc<CommandQueue>,
+    queue: Arc<Queue<W>>,
     root_syncs: Arc<DirSyncs>,
     receiver: Receiver<Job>,
     reserve: Reserve,
@@ -221,7 +221,7 @@ struct Removal {
     is_dir: bool,
 }
 
-impl Worker {
+impl<W: Resident> Worker<W> {
     fn run(mut self) {
         self.reserve.keep();
         loop {

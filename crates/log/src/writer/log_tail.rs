@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 
-use super::command::Append;
-use super::seal::Sealing;
-use super::swap::Swapping;
+use super::log_request::Append;
+use super::sealing::Sealing;
+use super::swap_job::Swapping;
 use super::sync_delay::SyncDelay;
-use super::truncate::Truncating;
+use super::truncating::Truncating;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
 use crate::log_state::LogState;

@@ -182,7 +182,8 @@ impl Writer {
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.append(&mut self.undeleted);
         let left = std::mem::take(&mut self.left);
-        let ended = CheckpointEnded(Arc::clone(&self.queue));
+        let queue = Arc::clone(&self.queue);
+        let ended = CheckpointEnded(Box::new(move || queue.push(Command::CheckpointEnded)));
         let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
         let offsets = self.offsets();
         let checkpoint = Checkpoint { epochs, left, offsets, deleted, logs, then, ended };

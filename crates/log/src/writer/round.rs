@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use logway_model::TimestampMs;
 
-use super::append::Staging;
 use super::background::Background;
 use super::free_space::FreeSpace;
-use super::journalling::RoundPieces;
-use super::seal::SnapshotRoom;
+use super::round_pieces::RoundPieces;
+use super::snapshot_room::SnapshotRoom;
+use super::staging::Staging;
 use crate::fs::Fs;
 use crate::log_state::LogKey;
 use crate::{LogConfig, LogError, LogMetrics};
