@@ -13,6 +13,7 @@
 //! | `log_state` | what readers and the writer share of a log |
 //! | `follow` | what a follower appends |
 //! | `read` | from offsets and timestamps to places in files |
+//! | `file_names` | the names of the files in the directory of a log |
 //! | `segment`, `view`, `scan` | a segment; the picture of a log; walking batches |
 //! | `transactions` | what readers see of transactions: the last stable offset |
 //! | `cleaner` | compaction: of each key the newest record stays |
@@ -55,6 +56,7 @@ pub use completion::Completion;
 pub use config::{CleanupPolicy, LogConfig};
 pub use error::LogError;
 pub use failure_listener::FailureListener;
+pub use file_names::ACCEPT_LOSS_FILE;
 pub use follow::{FollowedEnd, FollowerAppend, FollowerBatches};
 pub use log::Log;
 pub use log_dir::{CompactionPause, LogDir, LogDirOptions, NewLog, Truncation};
@@ -66,7 +68,6 @@ pub use read::{
     CommittedSlice, FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOffset,
 };
 pub use recovery::{Finding, RecoveryReport};
-pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;
 pub use writer::InlineRound;
 
@@ -79,6 +80,7 @@ mod config;
 mod dir_syncs;
 mod error;
 mod failure_listener;
+mod file_names;
 mod follow;
 pub mod fs;
 mod gaps;

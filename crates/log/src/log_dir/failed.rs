@@ -12,11 +12,11 @@ use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, remove_file};
+use crate::file_names::ACCEPT_LOSS_FILE;
 use crate::fs::Fs;
 use crate::log::Log;
 use crate::log_state::LogIdentity;
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
-use crate::segment::ACCEPT_LOSS_FILE;
 use crate::writer::Command;
 
 /// A log that has no handle: it could not be opened, or not made or deleted whole.

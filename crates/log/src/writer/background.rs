@@ -22,11 +22,12 @@ use super::write_back_job::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::SNAPSHOT_EXTENSION;
 use crate::fs::Fs;
 use crate::high_watermarks::HighWatermarks;
 use crate::journal::JournalFile;
 use crate::log_state::LogState;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment};
+use crate::segment::Segment;
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
 /// for: sealing full segments, writing checkpoints, removing files.

@@ -16,9 +16,10 @@ use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path};
 use crate::log_state::LogKey;
 use crate::producer_state::{LastUse, snapshot};
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 /// When the regular work is due next.
 pub(super) struct Timers {

@@ -6,9 +6,10 @@ use logway_model::Offset;
 
 use super::snapshot_room::WaitingSnapshot;
 use crate::LogError;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path};
 use crate::fs::{Fs, OpenMode};
 use crate::log_state::LogState;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 /// Full segments of one log that are to be put on stable storage.
 #[derive(Debug)]

@@ -28,11 +28,12 @@ use logway_model::Offset;
 
 use crate::LogError;
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path, parse_file_name};
 use crate::fs::{Fs, OpenMode};
 use crate::log_state::{LogKey, LogState};
 use crate::producer_state::{ProducerLimits, ProducerStateTable};
 use crate::recovery::ProducersOnDisk;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path, parse_file_name};
+use crate::segment::Segment;
 use crate::view::LogPoint;
 
 /// A truncation on the disk.
