@@ -154,7 +154,7 @@ pub enum LogError {
     #[error(
         "{} has no meta.properties, but was log directory {id}: is its disk mounted? To go on with \
          what is there now, put an empty file `{}` in it",
-        dir.display(), crate::segment::ACCEPT_LOSS_FILE
+        dir.display(), crate::file_names::ACCEPT_LOSS_FILE
     )]
     DirectoryEmptied {
         /// The log directory.
@@ -180,7 +180,7 @@ pub enum LogError {
         "{} and {} are both log directory {id}, and nobody knows which has the newest records, so \
          that neither is used: take the one that has not out of log.dirs, or if it is empty, the \
          file `{}` out of it",
-        dir.display(), other.display(), crate::segment::ACCEPT_LOSS_FILE
+        dir.display(), other.display(), crate::file_names::ACCEPT_LOSS_FILE
     )]
     DuplicateDirectory {
         /// The log directory.
@@ -224,7 +224,7 @@ pub enum LogError {
     #[error(
         "{} is gone, with its records up to offset {end} at least: put it back, or delete the topic; \
          or make the directory with an empty file `{}` in it, to go on without them",
-        dir.display(), crate::segment::ACCEPT_LOSS_FILE
+        dir.display(), crate::file_names::ACCEPT_LOSS_FILE
     )]
     Vanished {
         /// The directory.
@@ -239,7 +239,7 @@ pub enum LogError {
         "{} is gone, with the records before offset {end}, and {} has them only before {found_end}: \
          put the newer one back, or delete the topic; or make {} with an empty file `{}` in it, to go \
          on without them",
-        dir.display(), found.display(), dir.display(), crate::segment::ACCEPT_LOSS_FILE
+        dir.display(), found.display(), dir.display(), crate::file_names::ACCEPT_LOSS_FILE
     )]
     OlderElsewhere {
         /// The directory that is gone.
@@ -257,7 +257,7 @@ pub enum LogError {
     #[error(
         "the log of {partition} is in {directory}, which is offline, and {} ends at {found_end}: if \
          the log was moved there, put an empty file `{}` in it",
-        found.display(), crate::segment::ACCEPT_LOSS_FILE
+        found.display(), crate::file_names::ACCEPT_LOSS_FILE
     )]
     PerhapsElsewhere {
         /// The partition.

@@ -132,32 +132,11 @@ impl LogDir {
         for (log, FollowerBatches { fetch_offset, batches, leader_epoch }) in appends {
             debug_assert!(self.is_writer_of(&log), "{log:?} is in another directory");
             let batches = AppendBatches::new(batches, leader_epoch);
-            let (held, answer) = HeldAppend::new(batches, log.name());
+            let (held, answer) = HeldAppend::new(batches, log.state().name());
             commands.push(log.followed_command(held, fetch_offset));
             answers.push(FollowerAppend { log, answer });
         }
         self.push_all(commands);
         answers
     }
-}
-
-/// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
-/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
-/// appends them.
-pub(crate) fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
-    const REACH: i64 = i32::MAX as i64;
-    let mut next = end;
-    let mut filled = Vec::with_capacity(batches.len());
-    for batch in batches {
-        let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
-        let gap = if start - next <= REACH { start } else { next };
-        for batch in Batch::placeholders(next, gap, leader_epoch).into_iter().chain([batch]) {
-            next = batch.header().next_offset();
-            if batch.header().last_offset() - end > REACH && !filled.is_empty() {
-                return filled;
-            }
-            filled.push(batch);
-        }
-    }
-    filled
 }

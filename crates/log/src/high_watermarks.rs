@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use logway_model::{Offset, TopicPartition};
 
@@ -21,7 +21,6 @@ use crate::checkpoint::offset_checkpoint::{self, HIGH_WATERMARK_FILE};
 use crate::checkpoint::remove_file;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
-use crate::log::Log;
 
 /// The file, and whether it is behind.
 #[derive(Debug)]
@@ -64,22 +63,18 @@ impl HighWatermarks {
         self.is_behind.load(Ordering::Relaxed) && self.is_behind.swap(false, Ordering::AcqRel)
     }
 
-    /// Writes those of the logs that are there now, if they differ from what is in the file. Of logs that
-    /// could not be opened it goes on to say what it says.
+    /// Writes these down, if they differ from what is in the file. Of logs that are not named, as those that could not be
+    /// opened, it goes on to say what it says.
     pub(crate) fn write(
         &self,
         fs: &dyn Fs,
         syncs: &DirSyncs,
-        logs: &[Arc<Log>],
+        said: impl Iterator<Item = (TopicPartition, Offset)>,
     ) -> Result<(), LogError> {
         let mut written = self.written();
         let mut new = written.clone();
-        // One that is being deleted is forgotten when this is done.
-        for log in logs.iter().filter(|log| !log.is_closed()) {
-            if let Some(offset) = log.said_high_watermark() {
-                new.insert(log.topic_partition().clone(), offset);
-            }
-        }
+        // Asked for under the lock: one that is deleted meanwhile is forgotten behind this.
+        new.extend(said);
         if new == *written {
             return Ok(());
         }

@@ -288,10 +288,11 @@ impl Shared {
                 let (progress, may_be_entered) = dir.cleaning_progress(partition);
                 // A start takes a gap behind what it knows to have been on stable storage for the
                 // place where a crash has cut the log off.
-                let stable = log.stable_offset().min(log.written_recovery_point());
-                let stable = stable.min(log.removal_bound());
+                let state = log.state();
+                let stable = state.stable_offset().min(state.written_recovery_point());
+                let stable = stable.min(state.removal_bound());
                 let limits = Limits { cleaned: progress.cleaned, stable, now };
-                let (view, config) = (log.current_view(), log.config());
+                let (view, config) = (state.current_view(), state.config());
                 let start = view.log_start;
                 let is_uncleanable =
                     progress.uncleanable.as_ref().is_some_and(|(_, before)| *before == start);
@@ -390,7 +391,7 @@ impl Shared {
                 if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
                 } else if error.is_failed_change() {
-                    log.note_failure(&error);
+                    log.state().note_failure(&error);
                 }
                 progress.starved = error.is_disk_full().then(|| Starved {
                     since: dir.now(),

@@ -14,11 +14,12 @@ use super::swap::{self, cleaned_path};
 use crate::LogError;
 use crate::checkpoint::replace_file;
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{TXN_INDEX_EXTENSION, file_path};
 use crate::fs::Fs;
 use crate::index::encode_aborted;
 use crate::producer_state::AbortedTransaction;
 use crate::scan::ScannedBatch;
-use crate::segment::{Segment, TXN_INDEX_EXTENSION, file_path};
+use crate::segment::Segment;
 
 /// Why a round has ended early.
 #[derive(Debug, Clone)]

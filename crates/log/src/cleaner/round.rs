@@ -65,7 +65,7 @@ impl Round<'_> {
     pub(super) fn run(&self, outcome: &mut RoundOutcome) -> Result<(), Interrupted> {
         // Before the look at the log: a batch that comes meanwhile is behind what is cleaned.
         let last_writes = self.log.last_writes().wait()?.ok_or(Interrupted::Cancelled)?;
-        let view = self.log.current_view();
+        let view = self.log.state().current_view();
         let config = self.log.config();
         let range = CleanableRange::of(&view, &config, &self.limits)?;
         let (transactions, known_to) = self.find_transactions(&view, &range)?;
@@ -188,7 +188,7 @@ impl Round<'_> {
     ) -> Result<(), Interrupted> {
         let place = Place {
             fs: self.fs,
-            syncs: self.log.dir_syncs(),
+            syncs: self.log.state().dir_syncs(),
             index_interval_bytes: config.index_interval_bytes,
             pace: self.pace,
         };
@@ -257,7 +257,7 @@ impl Round<'_> {
 
     /// Where the first segment begins that there is now.
     fn log_begin(&self) -> Offset {
-        self.log.current_view().segments[0].base_offset()
+        self.log.state().current_view().segments[0].base_offset()
     }
 
     /// Whether no segment of a group was deleted: the oldest go first.

@@ -24,12 +24,12 @@ use logway_model::Offset;
 
 use crate::LogError;
 use crate::dir_syncs::DirSyncs;
-use crate::fs::{Fs, OpenMode};
-use crate::scan::HeaderScan;
-use crate::segment::{
+use crate::file_names::{
     INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION,
     file_path,
 };
+use crate::fs::{Fs, OpenMode};
+use crate::scan::HeaderScan;
 
 /// What the name of a file of a cleaned segment ends with before the swap.
 pub(crate) const CLEANED_SUFFIX: &str = ".cleaned";

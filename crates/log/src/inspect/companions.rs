@@ -11,13 +11,13 @@ use super::{Problem, Repair};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch};
 use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
-use crate::fs::Fs;
-use crate::index::read_aborted;
-use crate::producer_state::snapshot;
-use crate::segment::{
+use crate::file_names::{
     FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION,
     TXN_INDEX_EXTENSION, file_path, parse_file_name,
 };
+use crate::fs::Fs;
+use crate::index::read_aborted;
+use crate::producer_state::snapshot;
 
 /// What the name of a file ends with whose name is being made again.
 const RENAMED_SUFFIX: &str = ".renamed";

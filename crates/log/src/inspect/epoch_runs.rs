@@ -4,7 +4,7 @@ use logway_model::{LeaderEpoch, Offset};
 
 use super::{PlacedBatch, Problem, SegmentFile};
 use crate::checkpoint::LeaderEpochCache;
-use crate::segment::{LOG_EXTENSION, file_path};
+use crate::file_names::{LOG_EXTENSION, file_path};
 
 /// Batches in a row that one leader has written in one epoch, from epoch to epoch.
 ///

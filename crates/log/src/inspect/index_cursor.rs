@@ -8,9 +8,9 @@ use logway_model::Offset;
 
 use super::SegmentFile;
 use crate::LogError;
+use crate::file_names::{INDEX_EXTENSION, TIME_INDEX_EXTENSION};
 use crate::fs::{File, Fs, OpenMode, read_exact_at};
 use crate::index::{OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset};
-use crate::segment::{INDEX_EXTENSION, TIME_INDEX_EXTENSION};
 
 /// An entry of an index, decoded.
 pub(super) trait IndexEntry: Copy {

@@ -8,9 +8,9 @@ use logway_model::{Offset, TopicPartition};
 use super::Problem;
 use crate::LogError;
 use crate::checkpoint::PartitionMetadata;
+use crate::file_names::{LOG_EXTENSION, file_path};
 use crate::fs::{Fs, OpenMode, read_full_at};
 use crate::journal::{JournalContent, Piece, read_journal, unopened};
-use crate::segment::{LOG_EXTENSION, file_path};
 
 /// What a crash has left in the journal of a log directory.
 #[derive(Debug)]

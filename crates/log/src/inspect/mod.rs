@@ -25,10 +25,10 @@ use logway_record::Batch;
 
 use crate::LogError;
 use crate::cleaner::{SWAP_SUFFIX, end_of_cleaned};
+use crate::file_names::{LOG_EXTENSION, parse_file_name};
 use crate::fs::{File, Fs, OpenMode};
 use crate::resync::Search;
 use crate::scan::BatchScan;
-use crate::segment::{LOG_EXTENSION, parse_file_name};
 
 pub use data_dir::{Access, DataDir};
 pub use expected::{ExpectedLog, ExpectedLogs};

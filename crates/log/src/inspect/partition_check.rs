@@ -11,8 +11,8 @@ use super::repair::{Change, NewContent};
 use super::segment_check::{FoundSegment, SegmentCheck};
 use super::{LostOffsets, Problem, SegmentFile, segments};
 use crate::LogError;
+use crate::file_names::{INDEX_EXTENSION, LOG_EXTENSION, TIME_INDEX_EXTENSION, file_path};
 use crate::fs::Fs;
-use crate::segment::{INDEX_EXTENSION, LOG_EXTENSION, TIME_INDEX_EXTENSION, file_path};
 
 /// What was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,9 +10,9 @@ use super::index_cursor::{Fault, IndexCursor, IndexEntry};
 use super::known::Known;
 use super::{Damage, PlacedBatch, Problem, Repair, SegmentFile, Verified, Walked};
 use crate::LogError;
+use crate::file_names::INDEX_EXTENSION;
 use crate::fs::Fs;
 use crate::index::{OffsetPosition, TimestampOffset};
-use crate::segment::INDEX_EXTENSION;
 
 /// So many bad entries of an index are named; it is made anew as a whole in any case.
 const BAD_ENTRIES_MAX: usize = 10;

@@ -9,8 +9,8 @@ use logway_model::{Offset, TopicId};
 
 use super::entry::Piece;
 use crate::LogError;
+use crate::file_names::{LOG_EXTENSION, file_path};
 use crate::fs::{File, Fs, OpenMode};
-use crate::segment::{LOG_EXTENSION, file_path};
 
 /// Writes the pieces of one log to its segments and syncs them; returns the offset before which the log
 /// was on stable storage, `None` if nothing is about it.

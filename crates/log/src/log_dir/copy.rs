@@ -82,7 +82,7 @@ impl LogDir {
         let fs = &*self.options.fs;
         let dir = self.log_path(partition);
         let path = dir.join(ReplicaMove::FILE);
-        let written = log.dir_syncs().work(|| match replica_move {
+        let written = log.state().dir_syncs().work(|| match replica_move {
             Some(replica_move) => replica_move.write(fs, &path),
             None => remove_file(fs, &path),
         });
@@ -92,7 +92,7 @@ impl LogDir {
             log.note_failed_sync(error.clone());
         }
         written?;
-        log.note_replica_move(replica_move);
+        log.state().note_replica_move(replica_move);
         Ok(())
     }
 }

@@ -11,7 +11,8 @@ use super::failed::FailedLog;
 use super::{Changes, LogDir};
 use crate::checkpoint::{LeaderEpochCache, MetaProperties, PartitionMetadata, ReplicaMove};
 use crate::completion::Completion;
-use crate::log::{Log, LogIdentity};
+use crate::log::Log;
+use crate::log_state::{LogIdentity, LogState};
 use crate::producer_state::ProducerStateTable;
 use crate::segment::Segment;
 use crate::view::{LogPoint, LogView};
@@ -205,20 +206,19 @@ impl LogDir {
             epochs: Arc::new(LeaderEpochCache::default()),
         };
         let key = changes.next_key();
-        let queue = Arc::clone(&self.queue);
         let identity = LogIdentity {
             key,
             dir: Arc::clone(&dir),
             partition: partition.clone(),
             topic_id,
-            queue,
             high_watermarks: Arc::clone(&self.high_watermarks),
+            failure_listener: self.options.failure_listener.clone(),
             replica_move,
         };
-        let log = Arc::new(Log::new(identity, config, view.clone()));
+        let state = Arc::new(LogState::new(identity, config, view.clone()));
         let limits = self.producer_limits.clone();
         let tail = LogTail::new(OpenedTail {
-            log: Arc::clone(&log),
+            log: Arc::clone(&state),
             fs: Arc::clone(&self.options.fs),
             dir,
             view,
@@ -232,6 +232,7 @@ impl LogDir {
             started: self.options.clock.instant(),
         });
         self.queue.push(Command::Adopt(Box::new(tail)));
+        let log = Arc::new(Log::new(state, Arc::clone(&self.queue)));
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         logs.insert(partition, Arc::clone(&log));
         log

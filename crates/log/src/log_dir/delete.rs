@@ -134,9 +134,10 @@ impl LogDir {
         };
         let partition = partition.clone();
         if let Some(log) = log {
-            log.mark_closed();
-            let (done, forgotten) = Completion::new(log.name());
-            self.queue.push(Command::Release { key: log.key(), done });
+            let state = log.state();
+            state.mark_closed();
+            let (done, forgotten) = Completion::new(state.name());
+            self.queue.push(Command::Release { key: state.key(), done });
             let log_start = log.log_start_offset();
             let (recovery_point, list, was_in_use, journalled) = (None, None, false, None);
             let remembered =

@@ -12,10 +12,11 @@ use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, remove_file};
+use crate::file_names::ACCEPT_LOSS_FILE;
 use crate::fs::Fs;
-use crate::log::{Log, LogIdentity};
+use crate::log::Log;
+use crate::log_state::LogIdentity;
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
-use crate::segment::ACCEPT_LOSS_FILE;
 use crate::writer::Command;
 
 /// A log that has no handle: it could not be opened, or not made or deleted whole.
@@ -142,15 +143,15 @@ impl LogDir {
             dir: dir.as_path().into(),
             partition: partition.clone(),
             topic_id: recovered.topic_id,
-            queue: Arc::clone(&self.queue),
             high_watermarks: Arc::clone(&self.high_watermarks),
+            failure_listener: self.options.failure_listener.clone(),
             replica_move: recovered.replica_move,
         };
-        let (log, tail) = start_log(&self.options, identity, recovered, false);
+        let (state, tail) = start_log(&self.options, identity, recovered, false);
         self.queue.push(Command::Adopt(Box::new(tail)));
         tracing::info!(%partition, "a log that could not be opened is open now");
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
-        logs.insert(partition.clone(), log);
+        logs.insert(partition.clone(), Arc::new(Log::new(state, Arc::clone(&self.queue))));
         Ok(())
     }
 }

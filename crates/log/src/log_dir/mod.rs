@@ -15,8 +15,9 @@ use crate::dir_syncs::DirSyncs;
 use crate::fs::{FileLock, Fs};
 use crate::high_watermarks::HighWatermarks;
 use crate::log::Log;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerLimits;
-use crate::writer::{Command, CommandQueue, JobSender, LogKey};
+use crate::writer::{Command, CommandQueue, JobSender};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 use cleaning::Cleaning;
@@ -24,7 +25,7 @@ pub use cleaning::CompactionPause;
 pub(crate) use cleaning::{CleaningProgress, Starved, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
-pub use options::{FailureListener, LogDirOptions};
+pub use options::LogDirOptions;
 pub use truncate::Truncation;
 
 mod cleaning;

@@ -10,7 +10,8 @@ use super::remembered::{Remembered, RememberedLog};
 use super::{Changes, HighWatermarks, LogDirOptions};
 use crate::checkpoint::offset_checkpoint::UNKNOWN;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
-use crate::log::{Log, LogIdentity};
+use crate::log::Log;
+use crate::log_state::{LogIdentity, LogState};
 use crate::recovery::RecoveredLog;
 use crate::writer::{CommandQueue, LogTail, OffsetCheckpoints, OpenedTail};
 use crate::{LogError, RecoveryReport};
@@ -82,13 +83,14 @@ impl<'a> Opened<'a> {
                     dir: self.options.path.join(partition.to_string()).into(),
                     partition: partition.clone(),
                     topic_id: recovered.topic_id,
-                    queue: Arc::clone(&self.queue),
                     high_watermarks: Arc::clone(self.high_watermarks),
+                    failure_listener: self.options.failure_listener.clone(),
                     replica_move: recovered.replica_move,
                 };
                 let was_clean = self.report.was_clean;
-                let (log, tail) = start_log(self.options, identity, recovered, was_clean);
-                self.logs.insert(partition, log);
+                let (state, tail) = start_log(self.options, identity, recovered, was_clean);
+                let log = Log::new(state, Arc::clone(&self.queue));
+                self.logs.insert(partition, Arc::new(log));
                 self.tails.push(tail);
             }
             Err(error) => {
@@ -171,17 +173,17 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The handle of a log, and its tail for the writer.
+/// What readers and the writer share of a log, and its tail for the writer.
 pub(super) fn start_log(
     options: &LogDirOptions,
     identity: LogIdentity,
     recovered: RecoveredLog,
     was_clean: bool,
-) -> (Arc<Log>, LogTail) {
+) -> (Arc<LogState>, LogTail) {
     let dir = Arc::clone(&identity.dir);
     let config = Arc::clone(&options.default_config);
     let high_watermark = identity.high_watermarks.of(&identity.partition);
-    let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
+    let log = Arc::new(LogState::new(identity, config, recovered.view.clone()));
     if let Some(high_watermark) = high_watermark {
         log.restore_high_watermark(high_watermark);
     }

@@ -7,13 +7,7 @@ use std::time::Duration;
 use logway_model::{BrokerId, ClusterId, DirectoryId};
 
 use crate::fs::{Fs, RealFs};
-use crate::{Clock, LogConfig, LogError, SystemClock};
-
-/// Called each time something happens after which nobody can rely on a log directory: a write or a
-/// sync failed and nobody knows what is on the disk, or the writer has panicked.
-///
-/// It is called on the threads of the log directory and must not wait.
-pub type FailureListener = Arc<dyn Fn(&LogError) + Send + Sync>;
+use crate::{Clock, FailureListener, LogConfig, SystemClock};
 
 /// How to open a [`LogDir`](crate::LogDir).
 #[derive(Clone)]

@@ -106,9 +106,9 @@ impl LogDir {
             .zip(begun)
             .map(|(Truncation { log, .. }, begun)| match begun {
                 Ok(Some(_)) => {
-                    let (done, end) = Completion::new(log.name());
+                    let (done, end) = Completion::new(log.state().name());
                     let prepared = prepared.clone();
-                    commands.push(Command::Cut { key: log.key(), prepared, done });
+                    commands.push(Command::Cut { key: log.state().key(), prepared, done });
                     Ok(end)
                 }
                 Ok(None) => Err(Ok(log.log_end_offset())),
@@ -128,8 +128,8 @@ impl LogDir {
         let mut answers = Vec::with_capacity(truncations.len());
         for &Truncation { ref log, to, leader_epoch } in truncations {
             debug_assert!(self.is_writer_of(log), "{log:?} is in another directory");
-            let (done, begun) = Completion::new(log.name());
-            commands.push(Command::Truncate { key: log.key(), to, leader_epoch, done });
+            let (done, begun) = Completion::new(log.state().name());
+            commands.push(Command::Truncate { key: log.state().key(), to, leader_epoch, done });
             answers.push(begun);
         }
         self.push_all(commands);
@@ -147,7 +147,7 @@ impl LogDir {
             let Begun { cut, end } = begun.as_ref().ok()?.as_ref()?;
             let end = (*cut).min(*end);
             // Before the file, which is written from it at any time.
-            truncation.log.lower_high_watermark(end);
+            truncation.log.state().lower_high_watermark(end);
             Some((truncation.log.topic_partition().clone(), end))
         });
         let lowered: Vec<(TopicPartition, Offset)> = begun.collect();

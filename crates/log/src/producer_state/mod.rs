@@ -3,7 +3,7 @@
 pub use limits::ProducerLimits;
 pub use origin::AppendOrigin;
 pub use producer::{AppendedBatch, ProducerState};
-pub use refused::Refusal;
+pub use refusal::Refusal;
 pub(crate) use refused::RefusedBatches;
 pub(crate) use table::LastUse;
 pub use table::{Marker, PreviousState, ProducerBatch, ProducerStateTable, SequenceCheck};
@@ -17,6 +17,7 @@ pub use verification::{Verification, VerificationGuard};
 mod limits;
 mod origin;
 mod producer;
+mod refusal;
 mod refused;
 pub mod snapshot;
 mod table;

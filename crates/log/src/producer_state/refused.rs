@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use logway_model::{ProducerEpoch, ProducerId, Sequence};
 
+use super::refusal::Refusal;
 use super::table::ProducerBatch;
 
 /// A refused batch is sent again after a second at most, with the largest back-off that clients have by default.
@@ -24,17 +25,6 @@ const AWAITED_FOR: Duration = Duration::from_secs(10);
 
 /// How many producers a log awaits such batches of. Producer ids are the clients' words.
 const PRODUCERS_MAX: usize = 128;
-
-/// Why a batch was refused that can be appended later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The disk was full, or late, or had failed.
-    Storage,
-    /// Too few replicas were in sync.
-    TooFewInSync,
-    /// The partition is a shard that did not take records yet.
-    ShardNotOpen,
-}
 
 /// The first batch of each producer that was refused and has not come again.
 #[derive(Debug, Default)]

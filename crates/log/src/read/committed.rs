@@ -30,7 +30,7 @@ impl Log {
     ///
     /// Those of [`Log::read`], also for the index of aborted transactions.
     pub fn read_committed(&self, request: ReadRequest) -> Result<CommittedSlice, LogError> {
-        self.with_view(|view| {
+        self.state().with_view(|view| {
             let mut request = request;
             loop {
                 let slice = self.read_view(view, &request)?;
@@ -50,7 +50,7 @@ impl Log {
     ///
     /// It does not go back while the high watermark does not.
     pub fn last_stable_offset(&self, high_watermark: Offset) -> Offset {
-        let transactions = self.transactions();
+        let transactions = self.state().transactions();
         if !transactions.has_unstable() {
             return high_watermark;
         }
@@ -60,13 +60,13 @@ impl Log {
 
     /// Whether the last stable offset may be another than the high watermark.
     pub fn has_unstable_transactions(&self) -> bool {
-        self.transactions().has_unstable()
+        self.state().transactions().has_unstable()
     }
 
     /// Whether a producer has a transaction open here that it began or went on with in this epoch. What it sends then needs
     /// no verification.
     pub fn has_open_transaction(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool {
-        self.transactions().is_open(producer_id, epoch)
+        self.state().transactions().is_open(producer_id, epoch)
     }
 
     /// Begins to verify that this partition is part of a producer's transaction: to be called *before* the coordinator is
@@ -84,7 +84,8 @@ impl Log {
         raises_epoch: bool,
     ) -> Option<VerificationGuard> {
         let producer = (producer_id, epoch);
-        self.transactions()
+        self.state()
+            .transactions()
             .with_verifications(|all| all.begin(producer, sequence, raises_epoch, Instant::now()))
     }
 }

@@ -8,8 +8,9 @@ use super::listing::Listing;
 use super::scan_log::Part;
 use super::{Finding, ProducersOnDisk, Recovery, RecoveryOptions};
 use crate::LogError;
+use crate::file_names::{LOG_EXTENSION, file_path};
 use crate::producer_state::ProducerStateTable;
-use crate::segment::{LOG_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 impl Recovery<'_> {
     /// Compares the segments before the one at `until` with what is known of them, and mends what

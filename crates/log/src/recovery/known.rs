@@ -5,8 +5,9 @@ use logway_model::Offset;
 use super::listing::Listing;
 use super::{Finding, Recovery, for_each_batch};
 use crate::LogError;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path};
 use crate::producer_state::snapshot;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 impl Recovery<'_> {
     /// Takes into account that what a snapshot of the producers knows was on stable storage. One

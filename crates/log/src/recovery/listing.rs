@@ -8,11 +8,11 @@ use super::names::HALF_NAMED_SUFFIX;
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, ReplicaMove, TEMPORARY_SUFFIX, leader_epoch};
 use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
-use crate::fs::Fs;
-use crate::segment::{
+use crate::file_names::{
     DELETED_SUFFIX, FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION,
     TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION, parse_file_name,
 };
+use crate::fs::Fs;
 
 /// The files of a partition, sorted out. One listing of the directory tells it all but the lengths of
 /// the segments, so that an idle log is opened with next to no system calls.

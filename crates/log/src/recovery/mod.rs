@@ -28,6 +28,7 @@ use crate::checkpoint::segment_lists::SegmentList;
 use crate::checkpoint::{
     LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch, remove_file, replace_file,
 };
+use crate::file_names::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE};
 use crate::fs::Fs;
 use crate::journal::{Piece, redo};
 use crate::producer_state::snapshot::Snapshot;
@@ -35,7 +36,7 @@ use crate::producer_state::{
     EndedTransaction, Marker, ProducerBatch, ProducerLimits, ProducerStateTable,
 };
 use crate::scan::{HeaderScan, ScannedBatch};
-use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, Segment};
+use crate::segment::Segment;
 use crate::transactions::EndedLately;
 use crate::view::{LogPoint, LogView};
 use early_sync::EarlySyncs;

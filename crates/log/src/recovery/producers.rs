@@ -8,9 +8,10 @@ use logway_model::Offset;
 
 use super::{for_each_batch, note_producer};
 use crate::LogError;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path};
 use crate::fs::Fs;
 use crate::producer_state::{EndedTransaction, ProducerStateTable, snapshot};
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 /// Where the producers of a log can be read.
 pub(crate) struct ProducersOnDisk<'a> {

@@ -11,11 +11,12 @@ use super::listing::Listing;
 use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
 use crate::checkpoint::remove_file;
+use crate::file_names::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, file_path};
 use crate::fs::{OpenMode, read_exact_at};
 use crate::producer_state::snapshot::{self, Snapshot};
 use crate::resync::Search;
 use crate::scan::{BatchScan, HeaderScan, PIECE_BYTES, ScannedBatch};
-use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 use crate::view::LogPoint;
 
 /// Which part of the log a segment that is scanned is.

@@ -8,7 +8,7 @@ use super::Recovery;
 use super::listing::Listing;
 use crate::LogError;
 use crate::checkpoint::remove_file;
-use crate::segment::{
+use crate::file_names::{
     INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION,
     file_path,
 };

@@ -8,8 +8,8 @@ use super::listing::Listing;
 use crate::LogError;
 use crate::cleaner::{end_of_cleaned, finish_swap, swap_path};
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{LOG_EXTENSION, file_path};
 use crate::fs::Fs;
-use crate::segment::{LOG_EXTENSION, file_path};
 
 /// Finishes the replacements that count.
 ///

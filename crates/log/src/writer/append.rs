@@ -10,53 +10,16 @@ use std::time::Instant;
 use logway_model::{LeaderEpoch, Offset, TimestampMs, TransactionVersion};
 use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType, TransactionMarker};
 
-use super::command::{Append, Offsets};
+use super::log_request::{Append, Offsets};
 use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
-use super::write_vector::WriteVector;
-use crate::completion::Completer;
-use crate::producer_state::{
-    Marker, PreviousState, ProducerBatch, Refusal, SequenceCheck, TransactionStep,
-};
-use crate::scan::ScannedBatch;
+use super::staging::{Answer, Placed, Staging};
+use crate::producer_state::{Marker, ProducerBatch, Refusal, SequenceCheck, TransactionStep};
 use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOrigin, AppendOutcome, LogError};
 
-/// Appends of one log that are about to be written. The writer has one, which it uses for each
-/// log in turn.
-#[derive(Debug, Default)]
-pub(super) struct Staging {
-    vector: WriteVector,
-    batches: Vec<ScannedBatch>,
-    answers: Vec<Answer>,
-    pub(super) undo: Vec<PreviousState>,
-    /// What becomes of transactions with the write.
-    steps: Vec<TransactionStep>,
-    /// The new headers of the append that is being staged; `None` for a duplicate.
-    headers: Vec<Option<PatchedHeader>>,
-}
-
 /// Lines about what clients can cause at will, which are limited in number.
 const CLIENTS: &str = "logway_log::clients";
-
-/// Longer vectors are given back after the burst that needed them.
-const STAGED_KEPT: usize = 4096;
-
-/// An append and what it will be answered if the write succeeds.
-#[derive(Debug)]
-struct Answer {
-    result: Result<Placed, LogError>,
-    done: Completer<AppendOutcome>,
-}
-
-/// Where the batches of an append are in the log, or will be.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Placed {
-    outcome: AppendOutcome,
-    /// Behind the last of them in the log, which is not the last of the append if that is a
-    /// duplicate.
-    end: Offset,
-}
 
 impl LogTail {
     /// Appends everything that came in this round. The new state is not published yet, and
@@ -89,7 +52,8 @@ impl LogTail {
     /// What clients send behind an append that has failed is refused like it, if they can send that again.
     fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
         if offsets == Offsets::Assigned && error.is_passing() {
-            self.log.note_refused(&append.batches, Refusal::Storage, error.to_string());
+            let headers = append.batches.iter().map(Batch::header);
+            self.log.note_refused(headers, Refusal::Storage, error.to_string());
         }
     }
 
@@ -186,7 +150,7 @@ impl LogTail {
                 next_offset = self.below_limit(outcome.last_offset.next())?;
                 round.staging.headers.push(Some(header));
             }
-            all = Some(joined(all, outcome));
+            all = Some(Placed::joined(all, outcome));
         }
         Ok(all.expect("an append is of at least one batch"))
     }
@@ -435,7 +399,7 @@ impl LogTail {
         }
         if error.is_passing() {
             let staged = round.staging.batches.iter().map(|batch| &batch.header);
-            self.log.note_refused_headers(staged, Refusal::Storage, error.to_string());
+            self.log.note_refused(staged, Refusal::Storage, error.to_string());
         }
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {
@@ -461,49 +425,6 @@ impl LogTail {
     }
 }
 
-impl Staging {
-    /// The bytes that wait to be written.
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.vector.size_bytes()
-    }
-
-    /// The offset that the next batch gets, in a log that ends at `log_end` on disk.
-    pub(super) fn next_offset(&self, log_end: Offset) -> Offset {
-        self.batches.last().map_or(log_end, |last| last.header.next_offset())
-    }
-
-    /// The offset and the epoch behind what is staged, the batches of the append that is being staged
-    /// included; `None` if nothing is.
-    pub(super) fn last_placed(&self) -> Option<(Offset, LeaderEpoch)> {
-        let placed = self.headers.iter().rev().flatten().map(PatchedHeader::header).next();
-        let last = placed.or_else(|| self.batches.last().map(|last| &last.header))?;
-        Some((last.next_offset(), last.leader_epoch))
-    }
-
-    /// Adds the batches of the append that was just placed, duplicates apart, to the write that
-    /// begins at `end_position`.
-    fn push_placed(&mut self, batches: &[Batch], end_position: u64) {
-        for (batch, header) in batches.iter().zip(&self.headers) {
-            let Some(header) = header else { continue };
-            let position = end_position + self.vector.size_bytes();
-            self.vector.push(header, batch);
-            self.batches.push(ScannedBatch { position, header: *header.header() });
-        }
-    }
-
-    fn clear(&mut self) {
-        self.vector.clear();
-        self.batches.clear();
-        self.batches.shrink_to(STAGED_KEPT);
-        self.answers.clear();
-        self.answers.shrink_to(STAGED_KEPT);
-        self.undo.clear();
-        self.undo.shrink_to(STAGED_KEPT);
-        self.steps.clear();
-        self.steps.shrink_to(STAGED_KEPT);
-    }
-}
-
 /// The header that a batch gets.
 fn patch(
     batch: &Batch,
@@ -516,16 +437,4 @@ fn patch(
         TimestampType::CreateTime => header,
         TimestampType::LogAppendTime => header.with_log_append_time(round.now),
     }
-}
-
-/// What becomes of an append whose batches so far are `before`, with one more.
-fn joined(before: Option<Placed>, next: AppendOutcome) -> Placed {
-    let end = next.last_offset.next();
-    let Some(before) = before else { return Placed { outcome: next, end } };
-    let outcome = AppendOutcome {
-        base_offset: before.outcome.base_offset,
-        is_duplicate: before.outcome.is_duplicate && next.is_duplicate,
-        ..next
-    };
-    Placed { outcome, end: end.max(before.end) }
 }

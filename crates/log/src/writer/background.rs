@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
-use super::command::{Command, SealOutcome};
+use super::command::Command;
 use super::offset_checkpoints::OffsetCheckpoints;
-use super::queue::CommandQueue;
+use super::queue::{Queue, Resident};
 use super::reserve::Reserve;
-use super::seal::SealJob;
-use super::swap::{SwapJob, SwapOutcome};
+use super::seal_job::{SealJob, SealOutcome};
+use super::swap_job::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
 use super::truncate_job::{Removable, TruncateJob};
-use super::write_back::{PartOfWriteBack, WriteBack};
+use super::write_back_job::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::SNAPSHOT_EXTENSION;
 use crate::fs::Fs;
 use crate::high_watermarks::HighWatermarks;
 use crate::journal::JournalFile;
-use crate::log::Log;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment};
+use crate::log_state::LogState;
+use crate::segment::Segment;
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
 /// for: sealing full segments, writing checkpoints, removing files.
@@ -68,7 +69,7 @@ pub(crate) enum Job {
     /// Sync a file that the journal vouches for, so that there is less to do when it has to be synced.
     PartOfWriteBack(PartOfWriteBack),
     /// Write the high watermarks of logs.
-    HighWatermarks { high_watermarks: Arc<HighWatermarks>, logs: Vec<Arc<Log>> },
+    HighWatermarks { high_watermarks: Arc<HighWatermarks>, logs: Vec<Arc<LogState>> },
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -94,7 +95,7 @@ pub(crate) struct Checkpoint {
     /// are written, and removed after a while.
     pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
     /// The logs that have a writer.
-    pub(super) logs: Vec<Arc<Log>>,
+    pub(super) logs: Vec<Arc<LogState>>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
     /// Tells the writer when nothing of this is under way any more.
@@ -102,11 +103,11 @@ pub(crate) struct Checkpoint {
 }
 
 /// Tells the writer when it is dropped, with a checkpoint that is written, failed or lost.
-pub(super) struct CheckpointEnded(pub(super) Arc<CommandQueue>);
+pub(super) struct CheckpointEnded(pub(super) Box<dyn Fn() + Send>);
 
 impl Drop for CheckpointEnded {
     fn drop(&mut self) {
-        self.0.push(Command::CheckpointEnded);
+        self.0();
     }
 }
 
@@ -115,17 +116,17 @@ pub(super) type Then = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
 /// Leader epochs to be written down.
 pub(super) struct ChangedEpochs {
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<LogState>,
     pub(super) epochs: Arc<LeaderEpochCache>,
 }
 
 impl Background {
     /// Starts the thread for the log directory `dir`; what the writer must know it is told
     /// through `queue`.
-    pub(crate) fn spawn(
+    pub(crate) fn spawn<W: Resident + Send + 'static>(
         fs: Arc<dyn Fs>,
         dir: PathBuf,
-        queue: Arc<CommandQueue>,
+        queue: Arc<Queue<W>>,
         root_syncs: Arc<DirSyncs>,
     ) -> Result<Background, LogError> {
         let (sender, receiver) = channel();
@@ -202,10 +203,10 @@ const SHORT_BYTES: u64 = 64 << 20;
 /// write to it, too, and who needs the space may not be the writer of this directory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-struct Worker {
+struct Worker<W> {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    queue: Arc<CommandQueue>,
+    queue: Arc<Queue<W>>,
     root_syncs: Arc<DirSyncs>,
     receiver: Receiver<Job>,
     reserve: Reserve,
@@ -221,7 +222,7 @@ struct Removal {
     is_dir: bool,
 }
 
-impl Worker {
+impl<W: Resident> Worker<W> {
     fn run(mut self) {
         self.reserve.keep();
         loop {
@@ -268,7 +269,8 @@ impl Worker {
                 }
             }
             Job::HighWatermarks { high_watermarks, logs } => {
-                if let Err(error) = high_watermarks.write(&*self.fs, &self.root_syncs, &logs) {
+                let said = logs.iter().filter_map(|log| log.watermark_to_remember());
+                if let Err(error) = high_watermarks.write(&*self.fs, &self.root_syncs, said) {
                     let dir = self.dir.display();
                     tracing::warn!(%dir, %error, "high watermarks cannot be written down yet");
                 }

@@ -3,47 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{LeaderEpoch, Offset, ProducerId, TopicPartition};
+use logway_model::{LeaderEpoch, Offset, TopicPartition};
 
-use super::LogTail;
-use super::seal::SealJob;
-use super::swap::{SwapJob, SwapOutcome};
-use super::truncate::CutTo;
+use super::log_request::{Append, LogRequest};
+use super::log_tail::LogTail;
+use super::seal_job::{SealJob, SealOutcome};
+use super::swap_job::{SwapJob, SwapOutcome};
 use super::truncate_job::{TruncateJob, TruncateOutcome};
-use crate::cleaner::LastWrites;
+use super::truncating::CutTo;
+use crate::LogError;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::journal::JournalFile;
-use crate::producer_state::ProducerState;
+use crate::log_state::LogKey;
 use crate::segment::Segment;
 use crate::view::LogPoint;
-use crate::{AppendBatches, AppendOutcome, LogError};
-
-/// How the writer's commands name a log; never given twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LogKey(pub(crate) u64);
 
 /// A command for the writer thread.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Append to a log.
     Append(Append),
-    /// Put everything on stable storage.
-    Flush { key: LogKey, done: Completer<Offset> },
+    /// Answer what is asked of the end of a log, or change it.
+    Request { key: LogKey, request: LogRequest },
     /// Take note that other flush settings are in force.
     Reconfigured { key: LogKey },
-    /// Move the log start.
-    DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
-    /// Tell the log end, behind all that was appended before.
-    TellEnd { key: LogKey, done: Completer<Offset> },
-    /// The same, and note that the epoch starts there.
-    BeginLeading { key: LogKey, epoch: LeaderEpoch, done: Completer<Offset> },
-    /// Tell what is known of the idempotent producers of a log.
-    DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
-    /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.
-    LastWrites { key: LogKey, done: Completer<Option<LastWrites>> },
-    /// Put a cleaned segment in the place of those that it was made from.
-    Replace { key: LogKey, segments: Vec<Arc<Segment>>, size_bytes: u64, done: Completer<bool> },
     /// The background thread has tried to.
     Swapped { job: SwapJob, outcome: SwapOutcome },
     /// Prepare to cut the end of a log off; answers where, and where the log ends then.
@@ -61,8 +45,6 @@ pub(crate) enum Command {
     Truncated { job: Box<TruncateJob>, outcome: TruncateOutcome },
     /// The checkpoint has the log start of a log that has nothing left, or has not.
     Restarted { key: LogKey, written: Result<(), LogError> },
-    /// Begin a new segment if the clock says that it is time.
-    RollIfOld { key: LogKey },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].
@@ -90,39 +72,6 @@ pub(crate) enum Command {
     Close { done: Completer<()> },
     /// End at once, as in a crash.
     Abort,
-}
-
-/// What became of full segments.
-#[derive(Debug)]
-pub(crate) enum SealOutcome {
-    /// They are on stable storage, with their indexes and a snapshot of the producers.
-    Sealed,
-    /// Something that can be made again is missing; worth another try.
-    NotYet(LogError),
-    /// Nobody knows what of a segment, or which names in the directory, are on the disk.
-    SyncFailed(LogError),
-}
-
-/// An append on its way.
-#[derive(Debug)]
-pub(crate) struct Append {
-    pub(crate) key: LogKey,
-    pub(crate) batches: AppendBatches,
-    pub(crate) offsets: Offsets,
-    /// The settings of the log want no sync before the answer.
-    pub(crate) is_sync_free: bool,
-    pub(crate) done: Completer<AppendOutcome>,
-}
-
-/// Whether batches get the offsets that come next, or have theirs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offsets {
-    /// The log gives them their offsets, epoch and append time.
-    Assigned,
-    /// They come from another log of the partition, and stay as they are.
-    Kept,
-    /// They are what the leader has from this offset on, and stay as they are: [`follow`](super::follow).
-    Followed(Offset),
 }
 
 /// Above, copying an append takes longer than handing it over.
@@ -154,21 +103,6 @@ impl Command {
     pub(crate) fn synced_log(&self) -> Option<LogKey> {
         match self {
             Command::Append(append) if !append.is_sync_free => Some(append.key),
-            _ => None,
-        }
-    }
-
-    /// The log whose end the command is about, if it must not see one that is being cut off.
-    pub(super) fn concerned_log(&self) -> Option<LogKey> {
-        match self {
-            Command::Flush { key, .. }
-            | Command::DeleteRecords { key, .. }
-            | Command::TellEnd { key, .. }
-            | Command::BeginLeading { key, .. }
-            | Command::DescribeProducers { key, .. }
-            | Command::LastWrites { key, .. }
-            | Command::Replace { key, .. }
-            | Command::RollIfOld { key } => Some(*key),
             _ => None,
         }
     }

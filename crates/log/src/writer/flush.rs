@@ -9,7 +9,7 @@ use super::log_tail::LogTail;
 use super::sync_pool::SyncPlan;
 use crate::checkpoint::replace_file;
 use crate::config::NEVER_MS;
-use crate::segment::FAILED_SYNC_FILE;
+use crate::file_names::FAILED_SYNC_FILE;
 use crate::view::LogPoint;
 use crate::{LogConfig, LogError};
 

@@ -19,34 +19,12 @@
 use logway_model::{LeaderEpoch, Offset};
 use logway_record::Batch;
 
-use super::Writer;
-use super::append::Placed;
-use super::command::{LogKey, Offsets};
+use super::log_request::Offsets;
 use super::log_tail::LogTail;
 use super::round::Round;
-use crate::completion::Completer;
-use crate::follow::without_gaps;
+use super::staging::Placed;
+use crate::gaps::without_gaps;
 use crate::{AppendBatches, AppendOutcome, LogError};
-
-impl Writer {
-    /// Notes where the epoch of a new leader starts, unless it is over; tells the log end.
-    pub(super) fn begin_leading(
-        &mut self,
-        key: LogKey,
-        epoch: LeaderEpoch,
-        done: Completer<Offset>,
-    ) {
-        let Some(tail) = self.tails.get_mut(&key) else { return };
-        let end = tail.view.end.offset;
-        let is_news = tail.view.epochs.latest().is_none_or(|latest| latest.epoch < epoch);
-        if is_news && tail.check_epoch(epoch).is_ok() {
-            tail.note_epoch(epoch, end);
-            tail.is_unpublished = true;
-            tail.publish();
-        }
-        done.complete(Ok(end));
-    }
-}
 
 impl LogTail {
     /// Stages what the leader has from `from` on, with batches without records where offsets are

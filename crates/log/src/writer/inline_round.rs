@@ -11,7 +11,7 @@
 //! synchronization-parallelism tradeoff", SPAA 2010). Timers, what becomes of full segments,
 //! whatever is large, and all that comes while the disk holds writers up stay with the thread.
 //!
-//! Syncs are done inline while they are [quick](SyncTime): then two threads woken take as long as the sync, during
+//! Syncs are done inline while they are [quick](super::sync_time): then two threads woken take as long as the sync, during
 //! which there is nothing for the thread to do but to wait for it. The others of the network are
 //! looked after as if it were a write that takes longer.
 
@@ -19,8 +19,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::{CommandQueue, Left};
-use super::{CloseOnPanic, Command, LogKey, Writer};
+use super::command::Command;
+use super::queue::{Left, PAUSE_AFTER_MUCH, Unqueued};
+use super::{CloseOnPanic, CommandQueue, Writer};
+use crate::log_state::LogKey;
 
 /// A round that takes so long was held up: the system has the writer wait for the disk. It is more
 /// than a busy machine takes a processor away for.
@@ -32,32 +34,8 @@ const PAUSE_AFTER_HELD_UP: Duration = Duration::from_secs(1);
 /// A sync is held up now and then on any disk, so that after one the pause is so many times what it took.
 const HELD_UP_PART: u32 = 10;
 
-/// The thread does all for so long after others have appended meanwhile, or more came than one
-/// thread should do: then it has enough to do not to sleep, and no thread has to be woken for an
-/// append.
-pub(super) const PAUSE_AFTER_MUCH: Duration = Duration::from_millis(10);
-
-/// Up to here a sync costs those whose thread waits for it less than the way to another thread costs those who append.
-const QUICK_SYNC: Duration = Duration::from_micros(500);
-
 /// Without a journal each log has a sync of its own: more than these are left to the writer's thread.
 const SYNCED_LOGS_MAX: usize = 16;
-
-/// How long the syncs of a round take as a rule: a mean in which the last eight count for two thirds.
-#[derive(Debug, Default)]
-pub(super) struct SyncTime(Option<Duration>);
-
-impl SyncTime {
-    /// Takes note of the syncs of a round.
-    pub(super) fn note(&mut self, took: Duration) {
-        self.0 = Some(self.0.map_or(took, |mean| (mean * 7 + took) / 8));
-    }
-
-    /// Whether a thread that has others to look after may wait for them. Not before there was one.
-    pub(super) fn is_quick(&self) -> bool {
-        self.0.is_some_and(|mean| mean <= QUICK_SYNC)
-    }
-}
 
 /// A round of the writer that the caller is to do: [`Log::append_inline`](crate::Log::append_inline).
 ///
@@ -78,11 +56,21 @@ pub struct InlineRound {
 }
 
 impl InlineRound {
-    pub(super) fn new(
-        queue: Arc<CommandQueue>,
-        writer: Box<Writer>,
+    /// Puts a command into the queue; but if the writer has nothing to do and the command is quick, the
+    /// caller gets both, for a round of its own.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets back an append that does not fit.
+    pub(crate) fn push_or_begin(
+        queue: &Arc<CommandQueue>,
         command: Command,
-    ) -> InlineRound {
+    ) -> Result<Option<InlineRound>, Box<Unqueued>> {
+        let lent = queue.push_or_lend(command)?;
+        Ok(lent.map(|(writer, command)| InlineRound::new(Arc::clone(queue), writer, command)))
+    }
+
+    fn new(queue: Arc<CommandQueue>, writer: Box<Writer>, command: Command) -> InlineRound {
         let size_bytes = command.cost_bytes();
         let synced_logs = command.synced_log().into_iter().collect();
         let (writer, commands) = (Some(writer), vec![command]);

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 
-use super::command::Append;
-use super::seal::Sealing;
-use super::swap::Swapping;
+use super::log_request::Append;
+use super::sealing::Sealing;
+use super::swap_job::Swapping;
 use super::sync_delay::SyncDelay;
-use super::truncate::Truncating;
+use super::truncating::Truncating;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
-use crate::log::Log;
+use crate::log_state::LogState;
 use crate::producer_state::ProducerStateTable;
 use crate::producer_state::snapshot::Snapshot;
 use crate::segment::Segment;
@@ -32,7 +32,7 @@ use crate::{AppendOutcome, LogError};
 /// `view.flushed`; the appends in `waiting` are in the order in
 /// which they were made.
 pub(crate) struct LogTail {
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<LogState>,
     pub(super) fs: Arc<dyn Fs>,
     pub(super) dir: Arc<Path>,
     pub(super) view: LogView,
@@ -94,7 +94,7 @@ pub(super) struct Waiter {
 
 /// What recovery or creation knows of a log when the writer is given it.
 pub(crate) struct OpenedTail {
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<LogState>,
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) dir: Arc<Path>,
     pub(crate) view: LogView,
@@ -153,7 +153,7 @@ impl LogTail {
     }
 
     /// The log.
-    pub(crate) fn log(&self) -> &Arc<Log> {
+    pub(crate) fn log(&self) -> &Arc<LogState> {
         &self.log
     }
 

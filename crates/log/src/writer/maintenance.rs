@@ -9,15 +9,17 @@ use logway_model::Offset;
 
 use super::Writer;
 use super::background::{ChangedEpochs, Checkpoint, CheckpointEnded, Job};
-use super::command::{Command, LogKey};
+use super::command::Command;
 use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path};
+use crate::log_state::LogKey;
 use crate::producer_state::{LastUse, snapshot};
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::Segment;
 
 /// When the regular work is due next.
 pub(super) struct Timers {
@@ -181,7 +183,8 @@ impl Writer {
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.append(&mut self.undeleted);
         let left = std::mem::take(&mut self.left);
-        let ended = CheckpointEnded(Arc::clone(&self.queue));
+        let queue = Arc::clone(&self.queue);
+        let ended = CheckpointEnded(Box::new(move || queue.push(Command::CheckpointEnded)));
         let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
         let offsets = self.offsets();
         let checkpoint = Checkpoint { epochs, left, offsets, deleted, logs, then, ended };
@@ -291,8 +294,8 @@ impl Writer {
         for then in std::mem::take(&mut self.checkpoint_waiting) {
             then(written.clone());
         }
-        let logs: Vec<_> = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
-        if let Err(error) = self.high_watermarks.write(&*self.round.fs, &self.root_syncs, &logs) {
+        let said = self.tails.values().filter_map(|tail| tail.log.watermark_to_remember());
+        if let Err(error) = self.high_watermarks.write(&*self.round.fs, &self.root_syncs, said) {
             // The older ones are as true.
             tracing::warn!(%error, "high watermarks cannot be written down");
         }

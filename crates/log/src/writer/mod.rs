@@ -5,25 +5,34 @@
 //! appends queue up: that is the group commit. Everything else that changes a log goes the same
 //! way, so that a log needs no lock.
 //!
+//! The files are in layers, the highest first. A file imports from its own layer and from those below:
+//!
 //! | file | idea |
 //! |---|---|
-//! | [`queue`] | how commands reach the writer |
+//! | **the writer of a directory** | |
 //! | [`inline_round`] | what the thread that appends does itself |
-//! | [`log_tail`] | what the thread owns of one log |
-//! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
-//! | [`follow`] | what a follower checks instead |
-//! | [`roll`] | when a segment is full |
-//! | [`free_space`] | what appends leave free on the disk |
-//! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
-//! | [`journalling`] | one sync for many logs |
-//! | [`write_back`] | files that follow the journal |
-//! | [`sync_delay`] | syncs that cannot be begun |
+//! | [`serve`] | doing what is asked of one log |
+//! | [`journalling`], [`write_back`] | one sync for many logs; files that follow the journal |
+//! | [`delayed_syncs`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
-//! | [`retention`] | which segments go |
-//! | [`truncate`], [`truncate_job`] | the end of a log that is cut off |
+//! | [`truncate`] | the end of a log that is cut off |
 //! | [`swap`] | cleaned segments that take the place of others |
 //! | [`maintenance`] | what happens by the clock, and at the end |
-//! | [`background`] | slow work, on a thread of its own |
+//! | **one log in a round** | |
+//! | [`append`], [`staging`], [`write_vector`] | sequence checks, offsets, one write |
+//! | [`follow`] | what a follower checks instead |
+//! | [`roll`], [`retention`] | when a segment is full, and when it goes |
+//! | [`flush`] | syncs, and what a failed one means |
+//! | [`round`], [`round_pieces`], [`free_space`] | what all logs share in a round; what appends leave free on the disk |
+//! | **the way to the writer** | |
+//! | [`queue`], [`command`] | how commands reach the writer, which the queue keeps while its thread sleeps |
+//! | [`background`] | slow work, on a thread of its own, which answers by the queue |
+//! | **what the writer owns of one log** | |
+//! | [`log_tail`] | its end |
+//! | [`log_request`] | what is asked of it |
+//! | [`sealing`], [`truncating`], [`sync_delay`] | how far slow work on it has come |
+//! | [`seal_job`], [`swap_job`], [`truncate_job`], [`write_back_job`] | slow work on it |
+//! | [`sync_pool`], [`sync_time`], [`snapshot_room`] | syncs of several logs at once; how long they take; the bound of snapshots |
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -31,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use logway_model::{Offset, TopicPartition};
 
@@ -40,37 +49,44 @@ use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::high_watermarks::HighWatermarks;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
-use append::Staging;
 use background::Then;
 use free_space::FreeSpace;
-use inline_round::SyncTime;
-use journalling::{Journal, RoundPieces};
+use journalling::Journal;
 use maintenance::Timers;
+use queue::{Queue, Resident};
 use rarely::Rarely;
 use round::Round;
-use seal::{SealLine, SnapshotRoom};
+use round_pieces::RoundPieces;
+use seal::SealLine;
+use snapshot_room::SnapshotRoom;
+use staging::Staging;
 use sync_pool::{NotSynced, SyncPool};
+use sync_time::SyncTime;
 
 pub(crate) use background::{Background, Job, JobSender};
-pub(crate) use command::{Append, Command, LogKey, Offsets};
+pub(crate) use command::Command;
 pub use inline_round::InlineRound;
+pub(crate) use log_request::{Append, LogRequest, Offsets};
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
-pub(crate) use queue::{CommandQueue, Unqueued};
+pub(crate) use queue::Unqueued;
 pub(crate) use reserve::RESERVE_FILE;
-pub(crate) use truncate::CutTo;
+pub(crate) use truncating::CutTo;
 
 mod append;
 mod background;
 mod command;
+mod delayed_syncs;
 mod flush;
 mod follow;
 mod free_space;
 mod inline_round;
 mod journalling;
+mod log_request;
 mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
@@ -80,13 +96,23 @@ mod reserve;
 mod retention;
 mod roll;
 mod round;
+mod round_pieces;
 mod seal;
+mod seal_job;
+mod sealing;
+mod serve;
+mod snapshot_room;
+mod staging;
 mod swap;
+mod swap_job;
 mod sync_delay;
 mod sync_pool;
+mod sync_time;
 mod truncate;
 mod truncate_job;
+mod truncating;
 mod write_back;
+mod write_back_job;
 mod write_vector;
 
 /// What the writer needs to know of its log directory.
@@ -114,9 +140,12 @@ pub(crate) struct WriterOptions {
     pub(crate) unscanned: BTreeSet<TopicPartition>,
 }
 
+/// The way to a writer.
+pub(crate) type CommandQueue = Queue<Writer>;
+
 /// The state of the writer: its thread has it, or while that sleeps the queue, or who does an
 /// inline round.
-struct Writer {
+pub(crate) struct Writer {
     queue: Arc<CommandQueue>,
     clock: Arc<dyn Clock>,
     burst_bytes_max: usize,
@@ -274,6 +303,20 @@ impl Drop for CloseOnPanic {
             self.0.note_panic();
             self.0.close();
         }
+    }
+}
+
+impl Resident for Writer {
+    fn backlog(&mut self) -> &mut Vec<Command> {
+        &mut self.backlog
+    }
+
+    fn are_syncs_quick(&self) -> bool {
+        self.sync_time.is_quick()
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.instant()
     }
 }
 
@@ -466,36 +509,11 @@ impl Writer {
     }
 
     fn execute(&mut self, command: Command) {
-        let Some(command) = self.hold_while_truncating(command) else { return };
         match command {
-            Command::Flush { key, done } => self.flush(key, done),
+            Command::Request { key, request } => self.serve(key, request),
             // The timers, which come next, sync all logs of such commands together.
             Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
             Command::Reconfigured { key } => _ = self.note_lag(key),
-            Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
-            Command::TellEnd { key, done } => {
-                if let Some(tail) = self.tails.get(&key) {
-                    done.complete(Ok(tail.view.end.offset));
-                }
-            }
-            Command::BeginLeading { key, epoch, done } => self.begin_leading(key, epoch, done),
-            Command::DescribeProducers { key, done } => {
-                if let Some(tail) = self.tails.get(&key) {
-                    done.complete(Ok(tail
-                        .producers
-                        .iter()
-                        .map(|(id, known)| (id, *known))
-                        .collect()));
-                }
-            }
-            Command::LastWrites { key, done } => {
-                if let Some(tail) = self.tails.get(&key) {
-                    done.complete(Ok(tail.last_writes()));
-                }
-            }
-            Command::Replace { key, segments, size_bytes, done } => {
-                self.replace_segments(key, segments, size_bytes, done);
-            }
             Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
             Command::Truncate { key, to, leader_epoch, done } => {
                 self.begin_truncation(key, to, leader_epoch, done);
@@ -504,7 +522,6 @@ impl Writer {
             Command::MarksLowered { key, written } => self.note_marks_lowered(key, written),
             Command::Truncated { job, outcome } => self.note_truncated(job, outcome),
             Command::Restarted { key, written } => self.note_restarted(key, written),
-            Command::RollIfOld { key } => self.roll_if_old(key),
             Command::Release { key, done } => self.release(key, done),
             Command::Forget { partition, done } => {
                 if let Err(error) = self.void_journal_of(&partition, true) {
@@ -550,37 +567,6 @@ impl Writer {
         }
         match voided {
             Ok(()) => self.checkpoint_waiting.push(Box::new(move |result| done.complete(result))),
-            Err(error) => done.complete(Err(error)),
-        }
-    }
-
-    fn flush(&mut self, key: LogKey, done: Completer<Offset>) {
-        self.sync(vec![key]);
-        self.note_lag(key);
-        let Some(tail) = self.tails.get(&key) else { return };
-        done.complete(match tail.poisoned().or_else(|| tail.delayed()) {
-            Some(error) => Err(error),
-            None => Ok(tail.view.flushed.offset),
-        });
-    }
-
-    fn delete_records(&mut self, key: LogKey, before: Offset, done: Completer<Offset>) {
-        // A log start behind the end that a crash leaves would not be believed.
-        if self.tails.get(&key).is_some_and(|tail| tail.synced.offset < before) {
-            self.sync(vec![key]);
-            self.note_lag(key);
-        }
-        let Some(tail) = self.tails.get_mut(&key) else { return };
-        self.round.config = tail.log.config();
-        match tail.delete_records(before, &mut self.round) {
-            Ok(segments) => {
-                tail.publish();
-                let delay = tail.log.config().file_delete_delay();
-                self.deleted.extend(segments.into_iter().map(|segment| (segment, delay)));
-                let log_start = tail.view.log_start;
-                let then = move |result: Result<(), _>| done.complete(result.map(|()| log_start));
-                self.checkpoint_waiting.push(Box::new(then));
-            }
             Err(error) => done.complete(Err(error)),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use logway_model::TimestampMs;
 use logway_record::TimestampType;
 
-use super::command::Offsets;
+use super::log_request::Offsets;
 use super::log_tail::LogTail;
 use super::round::Round;
 use crate::index::{OffsetIndex, TimeIndex};

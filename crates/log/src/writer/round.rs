@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use logway_model::TimestampMs;
 
-use super::append::Staging;
 use super::background::Background;
-use super::command::LogKey;
 use super::free_space::FreeSpace;
-use super::journalling::RoundPieces;
-use super::seal::SnapshotRoom;
+use super::round_pieces::RoundPieces;
+use super::snapshot_room::SnapshotRoom;
+use super::staging::Staging;
 use crate::fs::Fs;
+use crate::log_state::LogKey;
 use crate::{LogConfig, LogError, LogMetrics};
 
 /// One turn of the writer: what it took from its queue is written, synced and answered. The

@@ -1,18 +1,8 @@
-//! What happens when a sync cannot be begun.
-//!
-//! A file may have to be opened to be synced, and the process may have too many open. A sync that
-//! did not begin is not one that failed: the records are in the page cache as before. So the
-//! appends that wait for it go on waiting, because an error would make a producer that is not
-//! idempotent write them again; it is tried again until it begins, and until then the log refuses
-//! further appends with an error that asks for a retry. How long a client waits is its own
-//! request timeout's matter.
+//! How long a sync waits that could not be begun: see [`delayed_syncs`](super::delayed_syncs).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Writer;
-use super::command::LogKey;
-use super::log_tail::LogTail;
 use crate::LogError;
 
 /// The wait before the second try; it doubles with each.
@@ -30,47 +20,19 @@ pub(super) struct SyncDelay {
 }
 
 impl SyncDelay {
+    /// Of a sync that could not be begun at `now`, after the delay before if that was not the first try.
+    pub(super) fn after(before: Option<&SyncDelay>, error: &LogError, now: Instant) -> SyncDelay {
+        let delay = before.map_or(FIRST_DELAY, |before| (before.delay * 2).min(DELAY_MAX));
+        SyncDelay { cause: error.to_string().into(), delay, next_try: now + delay }
+    }
+
+    /// Why the last try did not begin.
+    pub(super) fn cause(&self) -> &Arc<str> {
+        &self.cause
+    }
+
     /// When the sync is tried again.
     pub(super) fn next_try(&self) -> Instant {
         self.next_try
-    }
-}
-
-impl Writer {
-    /// Takes note of syncs that could not be begun.
-    pub(super) fn delay_syncs(&mut self, delayed: Vec<(LogKey, LogError)>) {
-        let Some((_, error)) = delayed.first() else { return };
-        self.are_syncs_delayed = true;
-        let now = self.clock.instant();
-        self.round.metrics.delayed_syncs.inc_by(delayed.len() as u64);
-        if self.delay_reports.is_time() {
-            let (logs, dir) = (delayed.len(), self.round.dir.display());
-            tracing::error!(%dir, logs, %error, "logs cannot be synced now and refuse appends");
-        }
-        for (key, error) in delayed {
-            if let Some(tail) = self.tails.get_mut(&key) {
-                tail.delay_sync(&error, now);
-                self.lagging.insert(key);
-            }
-        }
-    }
-}
-
-impl LogTail {
-    /// Why the log takes no appends, if a sync of it is delayed.
-    pub(super) fn delayed(&self) -> Option<LogError> {
-        self.sync_delay.as_ref().map(|delay| LogError::SyncDelayed {
-            partition: self.log.topic_partition().clone(),
-            cause: Arc::clone(&delay.cause),
-        })
-    }
-
-    fn delay_sync(&mut self, error: &LogError, now: Instant) {
-        let delay = match &self.sync_delay {
-            None => FIRST_DELAY,
-            Some(earlier) => (earlier.delay * 2).min(DELAY_MAX),
-        };
-        let cause = error.to_string().into();
-        self.sync_delay = Some(SyncDelay { cause, delay, next_try: now + delay });
     }
 }

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::command::LogKey;
 use crate::fs::{File, Fs};
-use crate::log::Log;
+use crate::log_state::{LogKey, LogState};
 use crate::segment::Segment;
 use crate::{LogError, LogMetrics};
 
@@ -32,7 +31,7 @@ pub(super) struct SyncPlan {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) files: Vec<(Arc<Segment>, Arc<dyn File>)>,
     /// The log, if a name in its directory is new.
-    pub(super) names_of: Option<Arc<Log>>,
+    pub(super) names_of: Option<Arc<LogState>>,
 }
 
 struct SyncJob {

@@ -31,59 +31,17 @@ use logway_model::{LeaderEpoch, Offset};
 
 use super::Writer;
 use super::background::Job;
-use super::command::{Command, LogKey};
+use super::command::Command;
+use super::log_request::LogRequest;
 use super::log_tail::LogTail;
 use super::round::Round;
 use super::truncate_job::{Cut, CutLog, TruncateJob, TruncateOutcome};
+use super::truncating::{CutTo, Truncating};
 use crate::LogError;
 use crate::completion::Completer;
+use crate::log_state::LogKey;
 use crate::producer_state::ProducerLimits;
 use crate::view::{LogPoint, LogView};
-
-/// What is left of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CutTo {
-    /// The batches before an offset.
-    Before(Offset),
-    /// None; it goes on at an offset.
-    Restart(Offset),
-}
-
-/// A truncation of a log, as the writer sees it.
-#[derive(Debug)]
-pub(super) struct Truncating {
-    /// Where what is cut off begins.
-    cut: LogPoint,
-    /// Where the log starts then, if nothing of it is left.
-    restart: Option<Offset>,
-    /// Who waits for the end of it; `None` while it is prepared.
-    done: Option<Completer<Offset>>,
-    /// To be tried again.
-    unfinished: Option<Box<TruncateJob>>,
-    /// All is done but that the checkpoint has the new log start.
-    needs_checkpoint: bool,
-    /// What comes meanwhile and concerns the log.
-    held: Vec<Command>,
-}
-
-impl Truncating {
-    /// Where the log ends in the end.
-    fn end(&self) -> Offset {
-        self.restart.unwrap_or(self.cut.offset)
-    }
-
-    /// Tells who waits, if that is not done yet.
-    fn answer(&mut self, result: Result<Offset, LogError>) {
-        if let Some(done) = self.done.take() {
-            done.complete(result);
-        }
-    }
-
-    /// The recovery point may not be behind it.
-    pub(super) fn mark(&self) -> Offset {
-        self.cut.offset.min(self.end())
-    }
-}
 
 impl Writer {
     /// Prepares a truncation: from here on the log takes no appends. Answers the offset at which what
@@ -204,7 +162,7 @@ impl Writer {
                 let truncating = tail.truncating.as_mut().expect("it is under way");
                 truncating.answer(Err(error));
                 let held = std::mem::take(&mut truncating.held);
-                held.into_iter().for_each(|command| self.execute(command));
+                held.into_iter().for_each(|request| self.serve(key, request));
             }
         }
     }
@@ -257,16 +215,19 @@ impl Writer {
             self.round.rolled.push(key);
         }
         truncating.answer(result);
-        truncating.held.into_iter().for_each(|command| self.execute(command));
+        truncating.held.into_iter().for_each(|request| self.serve(key, request));
     }
 
-    /// Keeps a command back that must not see a log whose end is being cut off; `None` if it was.
-    pub(super) fn hold_while_truncating(&mut self, command: Command) -> Option<Command> {
-        let Some(key) = command.concerned_log() else { return Some(command) };
+    /// Keeps back what must not see a log whose end is being cut off; `None` if it was.
+    pub(super) fn hold_while_truncating(
+        &mut self,
+        key: LogKey,
+        request: LogRequest,
+    ) -> Option<LogRequest> {
         let tail = self.tails.get_mut(&key).filter(|tail| tail.poison.is_none());
         let truncating = tail.and_then(|tail| tail.truncating.as_mut());
-        let Some(truncating) = truncating else { return Some(command) };
-        truncating.held.push(command);
+        let Some(truncating) = truncating else { return Some(request) };
+        truncating.held.push(request);
         None
     }
 }

@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use logway_model::Offset;
 
-use super::command::LogKey;
 use crate::LogError;
 use crate::dir_syncs::DirSyncs;
+use crate::file_names::{SNAPSHOT_EXTENSION, file_path, parse_file_name};
 use crate::fs::{Fs, OpenMode};
-use crate::log::Log;
+use crate::log_state::{LogKey, LogState};
 use crate::producer_state::{ProducerLimits, ProducerStateTable};
 use crate::recovery::ProducersOnDisk;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path, parse_file_name};
+use crate::segment::Segment;
 use crate::view::LogPoint;
 
 /// A truncation on the disk.
@@ -46,7 +46,7 @@ pub(crate) struct TruncateJob {
 
 /// The log, and where it is cut off.
 pub(super) struct CutLog {
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<LogState>,
     pub(super) fs: Arc<dyn Fs>,
     /// As they are before.
     pub(super) segments: Arc<[Arc<Segment>]>,

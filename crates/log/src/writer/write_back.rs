@@ -10,12 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Writer;
 use super::background::{Background, Job};
-use super::command::LogKey;
 use super::log_tail::LogTail;
-use super::sync_pool::NotSynced;
-use crate::LogError;
-use crate::fs::{Fs, OpenMode};
-use crate::segment::Segment;
+use super::write_back_job::{PartOfWriteBack, WriteBack, WriteBackLog};
+use crate::log_state::LogKey;
 use crate::view::LogPoint;
 
 /// A part of so much holds the syncs of others up for half a millisecond, and costs a thread a wake-up.
@@ -34,8 +31,8 @@ impl WriteBacks {
         if self.is_whole_under_way || self.is_part_under_way.swap(true, Ordering::Relaxed) {
             return;
         }
-        let under_way = PartUnderWay(Arc::clone(&self.is_part_under_way));
-        background.send(Job::PartOfWriteBack(PartOfWriteBack { log, _under_way: under_way }));
+        let part = PartOfWriteBack::new(log, Arc::clone(&self.is_part_under_way));
+        background.send(Job::PartOfWriteBack(part));
     }
 }
 
@@ -88,76 +85,4 @@ impl LogTail {
         let segments = vec![Arc::clone(self.view.active())];
         Some(WriteBackLog { key: self.log.key(), segments, to: end })
     }
-}
-
-/// Files to be synced, because the journal is to do without what they hold.
-#[derive(Debug)]
-pub(crate) struct WriteBack {
-    logs: Vec<WriteBackLog>,
-}
-
-#[derive(Debug)]
-pub(super) struct WriteBackLog {
-    key: LogKey,
-    segments: Vec<Arc<Segment>>,
-    /// Before this everything was written when it was planned, in these segments or others that are
-    /// synced.
-    to: LogPoint,
-}
-
-impl WriteBack {
-    /// Does it; `finish` is told of each log.
-    pub(super) fn run(
-        &self,
-        fs: &dyn Fs,
-        mut finish: impl FnMut(LogKey, LogPoint, Result<(), NotSynced>),
-    ) {
-        for log in &self.logs {
-            finish(log.key, log.to, log.sync(fs));
-        }
-    }
-}
-
-/// A part of what the next [`WriteBack`] would have to do. That it is done nobody needs to know: the writer's
-/// thread may sleep on.
-#[derive(Debug)]
-pub(crate) struct PartOfWriteBack {
-    log: WriteBackLog,
-    _under_way: PartUnderWay,
-}
-
-#[derive(Debug)]
-struct PartUnderWay(Arc<AtomicBool>);
-
-impl Drop for PartUnderWay {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-impl PartOfWriteBack {
-    /// Which log it is of.
-    pub(super) fn key(&self) -> LogKey {
-        self.log.key
-    }
-
-    /// Does it. A failure has to be noted: the system tells it once.
-    pub(super) fn run(&self, fs: &dyn Fs) -> Result<(), NotSynced> {
-        self.log.sync(fs)
-    }
-}
-
-impl WriteBackLog {
-    fn sync(&self, fs: &dyn Fs) -> Result<(), NotSynced> {
-        self.segments.iter().try_for_each(|segment| sync(fs, segment))
-    }
-}
-
-/// Syncs a segment through a handle of its own: the system reports a failed write-back once to each
-/// open file, and the writer's sync must not miss it.
-fn sync(fs: &dyn Fs, segment: &Segment) -> Result<(), NotSynced> {
-    let path = segment.path();
-    let file = fs.open(path, OpenMode::ReadWrite).map_err(LogError::io("open", path));
-    let file = file.map_err(NotSynced::NotBegun)?;
-    file.sync_data().map_err(LogError::io("sync", path)).map_err(NotSynced::Failed)
 }
