@@ -103,7 +103,8 @@ impl InlineRounds {
         batches: Vec<Batch>,
         origin: AppendOrigin,
     ) -> StartedAppend {
-        let watch = self.watch.as_ref().filter(|_| !appender.hands_over());
+        let is_for_thread = appender.hands_over() || replica.in_sync() > 1;
+        let watch = self.watch.as_ref().filter(|_| !is_for_thread);
         let Some(watch) = watch else { return replica.append(batches, origin) };
         let is_alone = self.is_same_source(appender);
         let mut burst = appender.burst();
