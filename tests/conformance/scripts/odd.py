@@ -210,8 +210,12 @@ def key_of(item: object) -> object:
     return [item[name] for name in names]
 
 
-# What would last, or touch what the harness needs.
-DANGEROUS = {"DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs", "CreateTopics", "CreatePartitions", "Metadata"}
+# What would last, or touch what the harness needs. The quorum's members are among that: a voter without a name of a
+# listener ends Kafka's process.
+DANGEROUS = {
+    *("DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs", "CreateTopics", "CreatePartitions", "Metadata"),
+    *("AddRaftVoter", "RemoveRaftVoter", "UnregisterBroker"),
+}
 
 
 class Random(Kind):
