@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -195,21 +197,25 @@ fn hard_to_compress(bytes: usize) -> Vec<u8> {
 }
 
 /// Sends large batches one after the other, until nobody is interested any more. On a busy machine not even
-/// the first may be answered in the time that a client waits.
-async fn send_large(connection: Connection, partition: i32) {
+/// the first may be answered in the time that a client waits. `done` counts those that are.
+async fn send_large(connection: Connection, partition: i32, done: Arc<AtomicUsize>) {
     let value = hard_to_compress(600_000);
     loop {
         let records = packed(Compression::None, &value, NO_SEQUENCE);
         let pending = connection.send(&produce_request("slow", partition, records), 12).await;
         let Ok(pending) = pending else { return };
-        let _answered = pending.response().await;
+        if pending.response().await.is_ok() {
+            done.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// At level 22 a batch of 600 KB takes a third of a second, and here, not optimised, a multiple of it. Eight
-/// of them are always under way or waiting.
+/// of them are always under way or waiting. How long the small ones take says nothing where the machine is busy, so
+/// the large ones are counted meanwhile: each small one that waited for them would see one done at least.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_batches_do_not_wait_for_those_of_a_slow_level() {
+    const SMALL: usize = 40;
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start(dir.path()).await;
     let connection = broker.connect().await;
@@ -217,27 +223,27 @@ async fn small_batches_do_not_wait_for_those_of_a_slow_level() {
     create_topic_with(&connection, "slow", 8, &slowest).await;
     create_topic_with(&connection, "gzip", 1, &[("compression.type", "gzip")]).await;
     create_topic_with(&connection, "zstd", 1, &[("compression.type", "zstd")]).await;
-    let mut large = Vec::new();
+    let (mut large, done) = (Vec::new(), Arc::new(AtomicUsize::new(0)));
     for partition in 0..8 {
-        large.push(tokio::spawn(send_large(broker.connect().await, partition)));
+        let done = Arc::clone(&done);
+        large.push(tokio::spawn(send_large(broker.connect().await, partition, done)));
     }
     let deadline = Instant::now() + UNTIL_MAX;
     while broker.node().recompression_used_bytes() == 0 {
         assert!(Instant::now() < deadline, "no large batch has come");
         tokio::task::yield_now().await;
     }
-    let mut longest = Duration::ZERO;
-    for _ in 0..20 {
+    let done_before = done.load(Ordering::Relaxed);
+    for _ in 0..SMALL / 2 {
         for topic in ["gzip", "zstd"] {
-            let begin = Instant::now();
             let records = packed(Compression::None, &[b'v'; 1_000], NO_SEQUENCE);
             let answer = produce(&connection, topic, 0, records).await;
             assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
-            longest = longest.max(begin.elapsed());
         }
     }
+    let done = done.load(Ordering::Relaxed) - done_before;
     large.iter().for_each(|large| large.abort());
-    assert!(longest < Duration::from_millis(1500), "a small batch took {longest:?}");
+    assert!(done < SMALL, "{SMALL} small batches have waited for {done} large ones");
     all_memory_comes_back(&broker).await;
     broker.stop().await;
 }

@@ -53,7 +53,7 @@ pub(crate) async fn handle(
     let id = Resource::TransactionalId(&transaction.transactional_id);
     let results_by_topic_v3_and_below = match context.check(Operation::Write, id) {
         Ok(()) => answer(&context, &transaction, Some(Operation::Write)).await,
-        Err(code) => tell(&each_once(&transaction.topics), |_, _| code),
+        Err(code) => tell(&transaction.topics, |_, _| code),
     };
     AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
 }
@@ -79,6 +79,8 @@ async fn answer_broker(
 }
 
 /// Adds all partitions or none. `operation` is what the requester must be allowed to do with each topic.
+///
+/// As in Kafka, what became of all together is told as the request names it. What became of each is told once.
 async fn answer(
     context: &RequestContext,
     transaction: &AddPartitionsToTxnTransaction,
@@ -96,7 +98,7 @@ async fn answer(
         if context.exists(&partition) { Ok(partition) } else { Err(unknown) }
     };
     let mut is_refused = false;
-    let mut refused = tell(topics, |topic, number| match refusal(topic, number) {
+    let refused = tell(topics, |topic, number| match refusal(topic, number) {
         Ok(partition) => {
             partitions.push(partition);
             ErrorCode::OperationNotAttempted
@@ -109,19 +111,23 @@ async fn answer(
     if is_refused {
         return refused;
     }
-    if let Err(code) = check_id(&transaction.transactional_id) {
-        return tell(topics, |_, _| code);
-    }
-    let outcomes = ask(context, transaction, partitions).await;
-    let told = refused.iter_mut().flat_map(|topic| &mut topic.results_by_partition);
-    for (told, outcome) in told.zip(outcomes) {
+    let outcomes = match check_id(&transaction.transactional_id) {
+        Ok(()) => ask(context, transaction, partitions).await,
+        Err(code) => vec![Err(code); partitions.len()],
+    };
+    let mut codes = outcomes.into_iter().map(|outcome| {
         let code = outcome.err().unwrap_or(ErrorCode::None);
         // Those that know how to abort are the brokers, which tell their clients what these know.
         let version = context.version;
-        let code = known_code(code, version >= KNOWS_FENCED_FROM, version >= OF_BROKERS_FROM);
-        told.partition_error_code = code.code();
+        known_code(code, version >= KNOWS_FENCED_FROM, version >= OF_BROKERS_FROM)
+    });
+    match transaction.verify_only {
+        true => tell(topics, |_, _| codes.next().expect("there is one for each partition")),
+        false => {
+            let of_all = codes.next().unwrap_or(ErrorCode::None);
+            tell(&transaction.topics, |_, _| of_all)
+        }
     }
-    refused
 }
 
 async fn ask(
@@ -157,8 +163,7 @@ async fn ask(
     }
 }
 
-/// Each topic and each partition once, as Kafka tells them, however often the request names them. Of a topic without
-/// partitions nothing is told.
+/// Each topic and each partition once, however often the request names them, and no topic without partitions.
 fn each_once(topics: &[AddPartitionsToTxnTopic]) -> Vec<AddPartitionsToTxnTopic> {
     let name = |topic: &AddPartitionsToTxnTopic| topic.name.clone();
     let topics = topics.iter().cloned();
@@ -198,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_told_once_and_topics_without_any_not_at_all() {
+    fn partitions_are_taken_once_and_topics_without_any_not_at_all() {
         let topic = |(name, partitions): (&'static str, &[i32])| AddPartitionsToTxnTopic {
             name: name.into(),
             partitions: partitions.to_vec(),
