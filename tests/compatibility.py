@@ -32,15 +32,16 @@ HEAD = """# Compatibility
 <!-- Made by tests/compatibility.py of what the suites in tests/clients reported. Do not edit. -->
 
 Every client below is the unmodified release, run against one Logway broker by `make test`; `tests/run.py NAME` runs one
-of them, and `tests/run.py NAME --against kafka` holds Apache Kafka to the same cases.
+of them, and `tests/run.py NAME --against kafka` holds Apache Kafka to the same cases. `tests/run.py secured-clients` runs
+all of them against a broker that asks who they are.
 
 What no client shows is compared by the suite `conformance`: the answers of Logway and of Apache Kafka 4.3.0 to the same
 raw requests, field by field. What differs, and why, is in
 [differences.toml](../tests/conformance/differences.toml).
 
-✓ works; – the client has no such thing; **✗** does not work. Each – and ✗ has its reason [below](#reasons).
+✓ works; – the client has no such thing, or does not tell why it was refused; **✗** does not work. Each – and ✗ has its
+reason [below](#reasons). What the clients say when they are refused stands among the [remarks](#remarks).
 """
-
 
 INTEGRATIONS = """## Integrations
 
@@ -56,7 +57,7 @@ def main() -> int:
     cases = read_cases()
     committed = read_page(PAGE, cases)
     faults: list[str] = []
-    reports = [report_of(suite, committed, faults) for suite in suites if "client" in suite]
+    reports = [report_of(suite, cases, committed, faults) for suite in suites if "client" in suite]
     integrations = [integration_of(suite, committed, faults) for suite in suites if "program" in suite]
     page = render(cases, [report for report in reports if report], [row for row in integrations if row])
     if not options.check:
@@ -69,23 +70,39 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def report_of(suite: dict, committed: CommittedPage, faults: list[str]) -> ClientReport | None:
+def report_of(suite: dict, cases: list[dict], committed: CommittedPage, faults: list[str]) -> ClientReport | None:
     """The row of a client: what it reported, or else what is committed."""
-    name, result = suite["client"], read_result(suite)
+    name = suite["client"]
     row = committed.clients.get(name)
-    reported = result and result.get("client")
-    if reported:
-        cases = {id: CaseOutcome(**outcome) for id, outcome in reported["cases"].items()}
+    reports = reports_of(suite)
+    if reports and name not in reports:
+        faults.append(f"the suite {suite['name']} reports as {', '.join(reports)}; suites.toml calls its client {name}")
+    elif reports:
         # Where the distribution chooses the version, another machine may have another one.
         keeps_version = row and "pinned" not in suite
-        row = ClientReport(reported["name"], row.version if keeps_version else reported["version"], cases)
-        if row.name != name:
-            faults.append(f"the suite {suite['name']} reports as {row.name}; suites.toml calls its client {name}")
+        shared = {case["id"] for case in cases if "suite" in case}
+        kept = {id: outcome for id, outcome in row.cases.items() if id in shared} if row else {}
+        row = ClientReport(name, row.version if keeps_version else reports[name].version, kept | reports[name].cases)
+    if row:
+        for other in {case["suite"] for case in cases if "suite" in case}:
+            found = reports_of({"name": other}).get(name)
+            row.cases |= found.cases if found else {}
     if not row:
         faults.append(f"{name} has no row: tests/run.py {suite['name']}, then tests/compatibility.py")
     elif "pinned" in suite and not is_pinned(row.version, TESTS.parent / suite["pinned"]):
         faults.append(f"{name} {row.version} is not the version in {suite['pinned']}: tests/run.py {suite['name']}")
     return row
+
+
+def reports_of(suite: dict) -> dict[str, ClientReport]:
+    """What a suite has reported of clients, by their names."""
+    reports = (read_result(suite) or {}).get("clients", [])
+    return {
+        report["name"]: ClientReport(
+            report["name"], report["version"], {id: CaseOutcome(**it) for id, it in report["cases"].items()}
+        )
+        for report in reports
+    }
 
 
 def is_pinned(version: str, pins: Path) -> bool:
@@ -122,6 +139,7 @@ def render(cases: list[dict], reports: list[ClientReport], integrations: list[li
     for area, of_area in areas.items():
         parts += [f"## {area.capitalize()}\n", matrix(of_area, reports), legend(of_area)]
     parts += ["## Reasons\n", reasons(cases, reports)]
+    parts += ["## Remarks\n", remarks(cases, reports)]
     return "\n".join(parts)
 
 
@@ -157,9 +175,23 @@ def reasons(cases: list[dict], reports: list[ClientReport]) -> str:
         for case in cases:
             outcome = outcome_of(report, case)
             if outcome.outcome != "pass":
-                reason = outcome.reason.replace("|", "\\|")
-                rows.append([report.name, case["heading"], MARKS[outcome.outcome], reason])
+                rows.append([report.name, case["heading"], MARKS[outcome.outcome], escaped(outcome.reason)])
     return table(["client", "case", "", "reason"], rows)
+
+
+def remarks(cases: list[dict], reports: list[ClientReport]) -> str:
+    """What a client said that was refused, and whatever else is to be said of a pass."""
+    rows = []
+    for report in reports:
+        for case in cases:
+            outcome = outcome_of(report, case)
+            if outcome.outcome == "pass" and outcome.reason:
+                rows.append([report.name, case["heading"], escaped(outcome.reason)])
+    return table(["client", "case", "remark"], rows)
+
+
+def escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def outcome_of(report: ClientReport, case: dict) -> CaseOutcome:

@@ -28,14 +28,14 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import tomllib
 
 from harness.broker import BROKERS, TESTS, BrokerFailed
 from harness.brokers import KINDS
-from harness.client_report import ClientReport, read_client_report
+from harness.client_report import ClientReport, read_client_reports
 from harness.logway import BINARY
 
 ROOT = TESTS.parent
@@ -53,7 +53,7 @@ class Result:
     passed: int
     failed: int
     seconds: float
-    client: ClientReport | None = None
+    clients: list[ClientReport] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -155,7 +155,7 @@ def run_suite(suite: dict, against: str) -> Result:
     counts = COUNTS.findall(printed)
     result.passed = sum(int(passed) for passed, _ in counts)
     result.failed = sum(int(failed) for _, failed in counts)
-    result.client, faults = read_client_report(printed)
+    result.clients, faults = read_client_reports(printed, suite["name"])
     if faults:
         with log_path.open("a") as log:
             log.writelines(f"{fault}\n" for fault in faults)

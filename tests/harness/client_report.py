@@ -8,12 +8,12 @@ from harness.broker import TESTS
 
 CASES = TESTS / "clients" / "cases.toml"
 CLIENT_LINE = re.compile(r"^client (\S+) (\S+)$", re.MULTILINE)
-CASE_LINE = re.compile(r"^case (\S+) (?:(pass)\b.*|(fail|skip): (.*))$", re.MULTILINE)
+CASE_LINE = re.compile(r"^case (\S+) (pass|fail|skip)(?: \([\d.]+ s\))?(?:: (.*))?$", re.MULTILINE)
 
 
 @dataclass
 class CaseOutcome:
-    """`outcome` is "pass", "fail" or "skip"; a pass needs no reason."""
+    """`outcome` is "pass", "fail" or "skip"; a pass needs no reason, but may have a remark."""
 
     outcome: str
     reason: str = ""
@@ -31,19 +31,27 @@ def read_cases() -> list[dict]:
     return tomllib.loads(CASES.read_text())["case"]
 
 
-def read_client_report(printed: str) -> tuple[ClientReport | None, list[str]]:
-    """The report in a suite's output and what is wrong with it; None if it is not the suite of a client."""
-    client = CLIENT_LINE.search(printed)
-    if not client:
-        return None, []
-    report, faults = ClientReport(*client.groups()), []
-    wanted = [case["id"] for case in read_cases()]
-    for id, passed, other, reason in CASE_LINE.findall(printed):
-        if id not in wanted:
-            faults.append(f"case {id} is not in {CASES.name}")
-        elif id in report.cases:
-            faults.append(f"case {id} is reported twice")
-        else:
-            report.cases[id] = CaseOutcome(passed or other, reason.strip())
-    faults += [f"case {id} is not reported" for id in wanted if id not in report.cases]
-    return report, faults
+def cases_of(suite: str) -> list[dict]:
+    """What a suite reports: the cases that name it, or else those that each client's own suite reports."""
+    cases = read_cases()
+    return [case for case in cases if case.get("suite") == suite] or [case for case in cases if "suite" not in case]
+
+
+def read_client_reports(printed: str, suite: str) -> tuple[list[ClientReport], list[str]]:
+    """The reports in a suite's output and what is wrong with them; none if it is not the suite of a client."""
+    reports, faults = [], []
+    wanted = [case["id"] for case in cases_of(suite)]
+    # A line about the client comes before those about its cases.
+    _, *parts = CLIENT_LINE.split(printed)
+    for name, version, cases in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        report = ClientReport(name, version)
+        for id, outcome, reason in CASE_LINE.findall(cases):
+            if id not in wanted:
+                faults.append(f"{name}: case {id} is not one of this suite in {CASES.name}")
+            elif id in report.cases:
+                faults.append(f"{name}: case {id} is reported twice")
+            else:
+                report.cases[id] = CaseOutcome(outcome, reason.strip())
+        faults += [f"{name}: case {id} is not reported" for id in wanted if id not in report.cases]
+        reports.append(report)
+    return reports, faults

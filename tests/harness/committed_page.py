@@ -31,7 +31,7 @@ def read_page(path: Path, cases: list[dict]) -> CommittedPage:
                 page.clients[row[0]] = ClientReport(row[0], row[1])
             elif heads[0] == "program":
                 page.integrations[row[0]] = row[-1]
-            elif heads == ["client", "case", "", "reason"]:
+            elif heads[:2] == ["client", "case"]:
                 read_reason(page, ids, row)
             elif heads[0] == "client":
                 read_outcomes(page, ids, heads, row)
@@ -56,7 +56,7 @@ def read_outcomes(page: CommittedPage, ids: dict[str, str], heads: list[str], ro
 
 
 def read_reason(page: CommittedPage, ids: dict[str, str], row: list[str]):
-    name, heading, _, reason = row
+    name, heading, *_, reason = row
     outcome = page.clients[name].cases.get(ids.get(heading, "")) if name in page.clients else None
     if outcome:
         outcome.reason = reason

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Listeners with TLS and SASL, users and ACLs: real clients get in or do not, with their own words, and Kafka's own
-# tools administer what there is.
+# Listeners with TLS and SASL, users and ACLs, which Kafka's own tools administer. What real clients make of them is tried
+# in clients/.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)

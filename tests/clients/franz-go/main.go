@@ -4,6 +4,10 @@ package main
 import cases "logway.io/clients/go-cases"
 
 func main() {
+	if cases.WantsTasks() {
+		cases.RunTasks("franz-go", "github.com/twmb/franz-go", openSecured)
+		return
+	}
 	suite := cases.NewSuite("franz-go", "github.com/twmb/franz-go")
 	cluster := newCluster(suite.Bootstrap)
 	produceCases(suite, cluster)

@@ -4,6 +4,10 @@ package main
 import cases "logway.io/clients/go-cases"
 
 func main() {
+	if cases.WantsTasks() {
+		cases.RunTasks("kafka-go", "github.com/segmentio/kafka-go", openSecured)
+		return
+	}
 	suite := cases.NewSuite("kafka-go", "github.com/segmentio/kafka-go")
 	cluster := newCluster(suite.Bootstrap)
 	produceCases(suite, cluster)

@@ -4,6 +4,10 @@ package main
 import cases "logway.io/clients/go-cases"
 
 func main() {
+	if cases.WantsTasks() {
+		cases.RunTasks("sarama", "github.com/IBM/sarama", openSecured)
+		return
+	}
 	suite := cases.NewSuite("sarama", "github.com/IBM/sarama")
 	cluster := newCluster(suite.Bootstrap)
 	produceCases(suite, cluster)

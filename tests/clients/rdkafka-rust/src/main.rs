@@ -9,6 +9,7 @@ mod member;
 mod produce;
 mod record;
 mod report;
+mod secured;
 
 use std::process::ExitCode;
 
@@ -20,7 +21,12 @@ use crate::report::Report;
 const CRATE_VERSION: &str = "0.39.0";
 
 fn main() -> ExitCode {
-    println!("client rdkafka {CRATE_VERSION}+librdkafka-{}", get_rdkafka_version().1);
+    let version = format!("{CRATE_VERSION}+librdkafka-{}", get_rdkafka_version().1);
+    if std::env::args().any(|word| word == "secured") {
+        secured::run(&version);
+        return ExitCode::SUCCESS;
+    }
+    println!("client rdkafka {version}");
     let mut report = Report::default();
     produce::cases(&mut report);
     consume::cases(&mut report);
