@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use logway_wire::ApiKey;
 use thiserror::Error;
-use tokio::time::{Duration, Instant, timeout_at};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
 
 use super::frame::Frame;
 use super::send::{self, SendPatience};
@@ -18,6 +18,9 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How many frames it may take: versions, a handshake, and as many tokens as no mechanism needs.
 const FRAMES_MAX: usize = 10;
+
+/// How long a client that is not believed may take to end the connection.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a client is not known.
 #[derive(Debug, Error)]
@@ -75,6 +78,9 @@ impl Connection {
                 false => self.answer_stranger(frame).await?,
             }
             if self.info.is_refused() {
+                // Some clients lose an answer if the connection ends right behind it. So they may end it first.
+                let next = self.frames.next(&mut self.transport, &self.info.appender);
+                _ = timeout(CLOSE_MAX, next).await;
                 return Err(NotKnown::NotBelieved.into());
             }
             if self.info.authentication.as_ref().is_some_and(|it| it.is_known()) {
