@@ -308,7 +308,10 @@ impl World {
             What::Replace(node) => {
                 let machine = &mut machines[node - 1];
                 if machine.can_start() && machine.is_running() {
-                    machine.end(surroundings, End::PowerCut);
+                    // Where no power is at risk, a node that cannot be removed is back with all that it had.
+                    let is_power_at_risk = self.plan.is_power_at_risk;
+                    let end = if is_power_at_risk { End::PowerCut } else { End::Process };
+                    machine.end(surroundings, end);
                     let removal = tokio::spawn(remove(node_number(node), self.clients.clone()));
                     self.machines[node - 1].await_removal(removal);
                 }
