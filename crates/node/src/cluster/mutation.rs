@@ -25,6 +25,10 @@ pub enum Mutation {
     LeadsBeforeItsLife,
     /// A controller that is back leads on in its term.
     LeadsOnInItsTerm,
+    /// A leader answers followers before its log knows where its epoch starts.
+    AnswersBeforeItsEpoch,
+    /// A leader proposes who is in sync without saying in which of their lives it has seen that.
+    IgnoresLives,
 }
 
 impl Mutation {

@@ -68,10 +68,11 @@ impl Node {
         let topics = self.topics();
         let replica = topics.by_id(topic)?.partition(partition)?;
         replica.check_leader_epoch(leader_epoch)?;
-        match replica.log().latest_epoch() < leader_epoch {
+        let knows_start = replica.log().latest_epoch() >= leader_epoch;
+        match knows_start || self.breaks(Mutation::AnswersBeforeItsEpoch) {
+            true => Ok(Arc::clone(replica)),
             // The log does not know yet where the epoch starts, so it cannot tell where another parts from it.
-            true => Err(ErrorCode::UnknownLeaderEpoch),
-            false => Ok(Arc::clone(replica)),
+            false => Err(ErrorCode::UnknownLeaderEpoch),
         }
     }
 

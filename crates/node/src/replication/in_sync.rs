@@ -143,7 +143,7 @@ fn in_life(
     let present = || node.image().broker_session(id).map_or(BrokerEpoch(-1), |it| it.epoch);
     let epoch = match replica.broker_epoch {
         _ if id == node.settings.node_id => own,
-        epoch if epoch < 0 => present(),
+        epoch if epoch < 0 || node.breaks(Mutation::IgnoresLives) => present(),
         epoch => BrokerEpoch(epoch),
     };
     (id, epoch)

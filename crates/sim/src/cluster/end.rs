@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use logway_log::{Log, ReadRequest};
 use logway_model::{Offset, PartitionId};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::life::End;
 use super::oracle::{Place, Stored};
+use super::patience::Patience;
 use super::reader::stored_in;
 use super::world::World;
 use crate::violation::Violation;
@@ -31,24 +32,33 @@ impl World {
             machine.disk().release_syncs();
         }
         self.clients.oracle.let_disks_fail(false);
-        for machine in &mut self.machines {
-            machine.start(&self.surroundings)?;
-        }
+        self.start_all().await?;
         self.until("all serve", HEALED_WITHIN, |world| world.are_all_members()).await?;
         sleep(GO_ON).await;
         self.clients.is_over.store(true, Ordering::SeqCst);
-        let ended = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(HEALED_WITHIN, ended).await.is_err() {
-            self.clients.oracle.check()?;
-            let what = "a producer waits for ever, though all nodes serve";
-            let missing = self.are_all_in_sync().err().unwrap_or_default();
-            return Err(Violation::new(format!("{what} {missing}")));
-        }
+        self.end_clients().await?;
         self.until("all are in sync", HEALED_WITHIN, |world| world.are_all_in_sync()).await?;
         for place in self.places() {
             self.compare(place)?;
         }
         Ok(())
+    }
+
+    /// Waits until each client has had its last answer.
+    async fn end_clients(&mut self) -> Result<(), Violation> {
+        let mut patience = Patience::new(HEALED_WITHIN);
+        loop {
+            while self.tasks.try_join_next().is_some() {}
+            if self.tasks.is_empty() {
+                return Ok(());
+            }
+            self.clients.oracle.check()?;
+            if !patience.wait().await {
+                let what = "a producer waits for ever, though all nodes serve";
+                let missing = self.are_all_in_sync().err().unwrap_or_default();
+                return Err(Violation::new(format!("{what} {missing}")));
+            }
+        }
     }
 
     /// Whether all replicas of all partitions are in sync, have the same end, and show all of it.

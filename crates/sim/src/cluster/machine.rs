@@ -12,6 +12,7 @@ use logway_node::cluster::{BoundListener, ClusterOptions, Mutation};
 use logway_node::log_levels::LogLevels;
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::life::{End, Life};
@@ -64,6 +65,10 @@ pub(super) struct Machine {
     /// Some sync has failed or will: nobody but a power cut knows what is on the disk then.
     is_faulty: bool,
     process: Option<Process>,
+    /// Somebody is about to remove the node from the cluster. Gives whether that is done: then it gets an empty disk.
+    removal: Option<JoinHandle<bool>>,
+    /// It has been started with an empty disk, after others.
+    is_replaced: bool,
 }
 
 /// A process: all that runs in it runs on threads of its own, and ends with them.
@@ -84,7 +89,27 @@ pub(super) struct Surroundings {
 impl Machine {
     pub(super) fn new(number: usize, seed: u64) -> Machine {
         let fs = SimFs::new(seed.wrapping_add(number as u64));
-        Machine { number, fs, is_faulty: false, process: None }
+        Machine { number, fs, is_faulty: false, process: None, removal: None, is_replaced: false }
+    }
+
+    /// Its disk is lost, if it can be removed from the cluster: until that is known, it does not start.
+    pub(super) fn await_removal(&mut self, removal: JoinHandle<bool>) {
+        self.removal = Some(removal);
+    }
+
+    /// Whether it is known what became of its removal, if there is any.
+    pub(super) fn can_start(&self) -> bool {
+        self.removal.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for what becomes of its removal, and puts an empty disk into a machine whose node was removed.
+    pub(super) async fn settle_removal(&mut self, surroundings: &Surroundings) {
+        let Some(removal) = self.removal.take() else { return };
+        if matches!(removal.await, Ok(true)) {
+            surroundings.oracle.count(|report| report.replaced += 1);
+            self.fs = SimFs::new(surroundings.network.number());
+            self.is_replaced = true;
+        }
     }
 
     /// The disk, as it is now.
@@ -124,7 +149,8 @@ impl Machine {
             runtime.map_err(|error| Violation::new(format!("no runtime for a node: {error}")))?;
         let life = Life::begin();
         let carrier = surroundings.network.carrier(number, &life, runtime.handle());
-        let seeds = (1..=2).filter(|seed| *seed != number && number > 1);
+        let is_founder = number == 1 && !self.is_replaced;
+        let seeds = (1..=3).filter(|seed| *seed != number && !is_founder);
         let options = ClusterOptions {
             carrier,
             host: None,

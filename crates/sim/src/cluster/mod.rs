@@ -15,6 +15,7 @@
 //! - A batch of an idempotent producer, which is sent until it is acknowledged, is there once.
 //! - Nothing is there that nobody has sent, and offsets have no gaps.
 //! - All replicas have the same batches in the same epochs.
+//! - Who is in sync or eligible to lead has all of that, at any moment: on its disk, if the topic is durable.
 //! - No node has ended by itself unless its disk has failed, and nothing has panicked.
 //!
 //! The seed gives the *plan* of a world. It does not give the interleaving: the nodes run on threads, in real time. A
@@ -26,8 +27,10 @@
 //! | `world`, `end` | its life, and what must hold at its end |
 //! | `machine`, `life` | nodes, with what survives them |
 //! | `network` | what they say to each other |
-//! | `producer`, `reader`, `moves` | clients; one moves partitions to other nodes and back |
+//! | `producer`, `reader`, `moves`, `removal` | clients; those that move partitions and leaders, and that remove nodes |
 //! | `oracle` | what was promised |
+//! | `watcher` | whether those who may lead have it, at any moment |
+//! | `patience` | how long something is waited for |
 //! | `mutation` | what is left out to see whether it is missed |
 
 mod end;
@@ -37,10 +40,13 @@ mod moves;
 mod mutation;
 mod network;
 mod oracle;
+mod patience;
 mod plan;
 mod producer;
 mod reader;
+mod removal;
 mod report;
+mod watcher;
 mod world;
 
 use std::panic;

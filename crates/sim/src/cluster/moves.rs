@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use logway_log::fs::sim::Rng;
-use logway_metadata::controller::{AlterPartitionReassignments, PartitionMove};
+use logway_metadata::controller::{
+    AlterPartitionReassignments, ElectLeaders, Election, PartitionMove,
+};
 use logway_model::{BrokerId, PartitionId};
 use tokio::time::{sleep, timeout};
 
@@ -61,5 +63,33 @@ impl Mover {
         let count = 2 + self.random.below(2);
         let take = |_| BrokerId(nodes.swap_remove(self.random.below(nodes.len())));
         (0..count).map(take).collect()
+    }
+}
+
+/// Has a node lead all that it has: it becomes the preferred leader, and preferred leaders are elected. What does not work
+/// is left.
+pub(super) async fn favour(places: Vec<Place>, node: BrokerId, clients: Clients) {
+    let Some(asked) = clients.serving.all().pop() else { return };
+    let (image, mut moves, mut partitions) = (asked.node.image(), Vec::new(), Vec::new());
+    for place in places {
+        let (Some(topic), partition) = (image.topic(place.topic), PartitionId(place.partition))
+        else {
+            continue;
+        };
+        let known = topic.partition(partition).filter(|known| known.reassignment.is_none());
+        let Some(known) = known.filter(|known| known.replicas.contains(&node)) else { continue };
+        let mut replicas = known.replicas.clone();
+        replicas.sort_by_key(|replica| *replica != node);
+        moves.push(PartitionMove { topic_id: topic.id, partition, replicas: Some(replicas) });
+        partitions.push((topic.id, partition));
+    }
+    let quorum = &asked.node.quorum;
+    let work = async {
+        quorum.submit(AlterPartitionReassignments { moves, may_change_count: true }).await?;
+        quorum.submit(ElectLeaders { election: Election::Preferred, partitions }).await
+    };
+    match timeout(ANSWER_MAX, work).await {
+        Ok(Ok(_)) => clients.oracle.count(|report| report.favoured += 1),
+        outcome => tracing::debug!(%node, ?outcome, "a node does not lead what it was to lead"),
     }
 }

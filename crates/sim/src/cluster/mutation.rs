@@ -25,4 +25,6 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     without("a new life after each start", Mutation::KeepsItsLife),
     without("a life before a role", Mutation::LeadsBeforeItsLife),
     without("an election after each start", Mutation::LeadsOnInItsTerm),
+    without("knowing where an epoch starts", Mutation::AnswersBeforeItsEpoch),
+    without("telling the lives of replicas", Mutation::IgnoresLives),
 ];

@@ -107,6 +107,11 @@ impl Network {
         self.lock().weather = weather;
     }
 
+    /// A number of the seed's.
+    pub(super) fn number(&self) -> u64 {
+        self.lock().random.next_u64()
+    }
+
     /// Lets nothing get from one node to another.
     pub(super) fn cut(&self, from: usize, to: usize) {
         let cut = (address_of(from).to_string(), address_of(to).to_string());

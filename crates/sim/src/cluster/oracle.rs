@@ -142,6 +142,13 @@ impl Oracle {
         self.lock().report
     }
 
+    /// The exclusive end of what was acknowledged or read.
+    pub(super) fn promised_end(&self, place: Place) -> Offset {
+        let inner = self.lock();
+        let known = inner.partitions.get(&place).and_then(|it| it.known.last_key_value());
+        known.map_or(Offset::ZERO, |(_, known)| known.last.next())
+    }
+
     /// Somebody is about to send a batch.
     pub(super) fn sent(&self, place: Place, batch: &Batch, sent: Sent) {
         let content = Bytes::copy_from_slice(content(batch));

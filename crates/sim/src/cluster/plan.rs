@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub(super) is_power_at_risk: bool,
     /// Partitions are moved between nodes all the time.
     pub(super) moves_partitions: bool,
+    /// Nobody writes to this partition for most of the time: the number of it among all.
+    pub(super) quiet: Option<usize>,
     pub(super) events: Vec<Event>,
     /// The whole of it takes so long.
     pub(super) lasts: Duration,
@@ -69,6 +71,13 @@ pub(super) enum What {
     ReleaseSyncs(usize),
     /// After some more syncs one fails, of the files of logs.
     FailSync(usize, u64),
+    /// No sync of the logs on a node's disk returns, until [`What::ReleaseSyncs`]; those of the metadata do.
+    SlowLogs(usize),
+    /// Somebody has a node lead all that it has.
+    Favour(usize),
+    /// A machine loses its power and its disk. Somebody removes the node, if others have all that it had: then it is
+    /// started with an empty disk, under its number.
+    Replace(usize),
 }
 
 impl Plan {
@@ -108,10 +117,61 @@ impl Plan {
             inline_appends: random.coin(),
             is_power_at_risk,
             moves_partitions: random.coin(),
+            quiet: random.coin().then(|| random.below(3)),
             events,
             lasts: lasts + Duration::from_millis(200),
         }
     }
+}
+
+/// What may happen in every world, and what else where the power is at risk. What is here twice is twice as likely.
+const KINDS: [Kind; 10] = [
+    Kind::Kill,
+    Kind::Kill,
+    Kind::Bounce,
+    Kind::Stop,
+    Kind::Cut,
+    Kind::Cut,
+    Kind::SlowDisk,
+    Kind::LeadersOnSlowDisk,
+    Kind::Replacement,
+    Kind::Replacement,
+];
+const KINDS_OF_POWER: [Kind; 7] = [
+    Kind::PowerCut,
+    Kind::PowerCut,
+    Kind::PowerCutOfAll,
+    Kind::PowerCutOfAll,
+    Kind::FailingSync,
+    Kind::Reset,
+    Kind::Reset,
+];
+
+/// A fault, with all that belongs to it.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Kill,
+    /// A process is killed, and its supervisor starts it at once: nobody may have noticed.
+    Bounce,
+    Stop,
+    Cut,
+    SlowDisk,
+    /// Somebody moves leaders, twice, while the disk of the last one is slow: as a tool that balances them does.
+    LeadersOnSlowDisk,
+    /// A disk is lost, and its node gets an empty one. At first the new node may not hear one of the others.
+    Replacement,
+    PowerCut,
+    PowerCutOfAll,
+    FailingSync,
+    /// A machine whose disk hangs is reset, as by a watchdog, and is back at once.
+    Reset,
+}
+
+/// The events of one fault.
+struct Faults<'a> {
+    random: &'a mut Rng,
+    nodes: usize,
+    events: &'a mut Vec<Event>,
 }
 
 /// Plans one fault and its end. Returns how long it lasts.
@@ -119,71 +179,127 @@ fn add_fault(
     random: &mut Rng,
     nodes: usize,
     is_power_at_risk: bool,
-    mut at_ms: u64,
+    at_ms: u64,
     events: &mut Vec<Event>,
 ) -> u64 {
-    let mut add = |at_ms: u64, what| events.push(Event { at: Duration::from_millis(at_ms), what });
-    let node = 1 + random.below(nodes);
-    let other = 1 + (node + random.below(nodes - 1)) % nodes;
-    let down_ms = [50, 400, 1_500][random.below(3)] + random.below(300) as u64;
-    let kinds = if is_power_at_risk { 11 } else { 6 };
-    match random.below(kinds) {
-        0 | 1 => {
-            add(at_ms, What::Kill(node));
-            add(at_ms + down_ms, What::Start(node));
-            down_ms
-        }
-        2 => {
-            add(at_ms, What::Stop(node));
-            add(at_ms + down_ms, What::Start(node));
-            down_ms
-        }
-        3 | 4 => {
-            let what = match random.below(4) {
-                0 => What::CutOneWay(node, other),
-                1 => What::CutPair(node, other),
-                _ => What::Isolate(node),
-            };
-            add(at_ms, what);
-            let cut_ms = 200 + random.below(1_800) as u64;
-            add(at_ms + cut_ms, What::HealNetwork);
-            cut_ms
-        }
-        5 => {
-            add(at_ms, What::HoldSyncs(node));
-            let held_ms = 100 + random.below(1_500) as u64;
-            add(at_ms + held_ms, What::ReleaseSyncs(node));
-            held_ms
-        }
-        6 | 7 => {
-            add(at_ms, What::PowerCut(node));
-            add(at_ms + down_ms, What::Start(node));
-            down_ms
-        }
-        8 | 9 => {
-            // Perhaps while a disk hangs.
-            if random.coin() {
-                add(at_ms, What::HoldSyncs(node));
-                at_ms += 30 + random.below(300) as u64;
+    let more = if is_power_at_risk { KINDS_OF_POWER.len() } else { 0 };
+    let kind = random.below(KINDS.len() + more);
+    let kind = KINDS.get(kind).unwrap_or_else(|| &KINDS_OF_POWER[kind - KINDS.len()]);
+    Faults { random, nodes, events }.add_kind(*kind, at_ms)
+}
+
+impl Faults<'_> {
+    fn add(&mut self, at_ms: u64, what: What) {
+        self.events.push(Event { at: Duration::from_millis(at_ms), what });
+    }
+
+    /// From `min` up to `min + range`.
+    fn ms(&mut self, min: u64, range: usize) -> u64 {
+        min + self.random.below(range) as u64
+    }
+
+    /// Two nodes.
+    fn pair(&mut self) -> (usize, usize) {
+        let node = 1 + self.random.below(self.nodes);
+        (node, 1 + (node + self.random.below(self.nodes - 1)) % self.nodes)
+    }
+
+    fn add_kind(&mut self, kind: Kind, at_ms: u64) -> u64 {
+        let (node, other) = self.pair();
+        let down_ms = [50, 400, 1_500][self.random.below(3)] + self.ms(0, 300);
+        match kind {
+            Kind::Kill => self.down(at_ms, What::Kill(node), down_ms),
+            Kind::Bounce => {
+                let down_ms = self.ms(5, 40);
+                self.down(at_ms, What::Kill(node), down_ms)
             }
-            add(at_ms, What::PowerCutOfAll);
-            match random.coin() {
-                true => add(at_ms + 20, What::StartAll),
-                // One is late.
-                false => {
-                    (1..=nodes).filter(|it| *it != node).for_each(|it| {
-                        add(at_ms + 20 + random.below(100) as u64, What::Start(it));
-                    });
-                    add(at_ms + down_ms, What::Start(node));
+            Kind::Stop => self.down(at_ms, What::Stop(node), down_ms),
+            Kind::PowerCut => self.down(at_ms, What::PowerCut(node), down_ms),
+            Kind::Cut => {
+                let what = match self.random.below(4) {
+                    0 => What::CutOneWay(node, other),
+                    1 => What::CutPair(node, other),
+                    _ => What::Isolate(node),
+                };
+                let cut_ms = self.ms(200, 1_800);
+                self.add(at_ms, what);
+                self.add(at_ms + cut_ms, What::HealNetwork);
+                cut_ms
+            }
+            Kind::SlowDisk => {
+                let held_ms = self.ms(100, 1_500);
+                self.add(at_ms, What::HoldSyncs(node));
+                self.add(at_ms + held_ms, What::ReleaseSyncs(node));
+                held_ms
+            }
+            Kind::LeadersOnSlowDisk => self.leaders_on_slow_disk(at_ms, node, other),
+            Kind::Replacement => self.replacement(at_ms, node, other),
+            Kind::PowerCutOfAll => self.power_cut_of_all(at_ms, node, down_ms),
+            Kind::FailingSync => {
+                let passes = self.ms(0, 30);
+                self.add(at_ms, What::FailSync(node, passes));
+                self.add(at_ms + 300 + down_ms, What::PowerCut(node));
+                self.add(at_ms + 400 + down_ms, What::Start(node));
+                400 + down_ms
+            }
+            Kind::Reset => {
+                let (hung_ms, down_ms) = (self.ms(30, 300), self.ms(5, 60));
+                self.add(at_ms, What::HoldSyncs(node));
+                hung_ms + self.down(at_ms + hung_ms, What::PowerCut(node), down_ms)
+            }
+        }
+    }
+
+    /// A node ends so, and is started some time later.
+    fn down(&mut self, at_ms: u64, what: What, down_ms: u64) -> u64 {
+        let (What::Kill(node) | What::PowerCut(node) | What::Stop(node)) = what else { return 0 };
+        self.add(at_ms, what);
+        self.add(at_ms + down_ms, What::Start(node));
+        down_ms
+    }
+
+    fn leaders_on_slow_disk(&mut self, at_ms: u64, node: usize, other: usize) -> u64 {
+        let away_ms = self.ms(5, 40);
+        let back_ms = away_ms + self.ms(40, 200);
+        let held_ms = back_ms + self.ms(100, 300);
+        self.add(at_ms, What::SlowLogs(node));
+        self.add(at_ms + away_ms, What::Favour(other));
+        self.add(at_ms + back_ms, What::Favour(node));
+        self.add(at_ms + held_ms, What::ReleaseSyncs(node));
+        held_ms
+    }
+
+    fn replacement(&mut self, at_ms: u64, node: usize, other: usize) -> u64 {
+        let down_ms = self.ms(300, 1_200);
+        self.add(at_ms, What::Replace(node));
+        self.add(at_ms + down_ms, What::Start(node));
+        if self.random.below(3) == 0 {
+            return down_ms;
+        }
+        let cut_ms = self.ms(400, 1_200);
+        self.add(at_ms + down_ms, What::CutPair(node, other));
+        self.add(at_ms + down_ms + cut_ms, What::HealNetwork);
+        down_ms + cut_ms
+    }
+
+    fn power_cut_of_all(&mut self, mut at_ms: u64, node: usize, down_ms: u64) -> u64 {
+        // Perhaps while a disk hangs.
+        if self.random.coin() {
+            self.add(at_ms, What::HoldSyncs(node));
+            at_ms += self.ms(30, 300);
+        }
+        self.add(at_ms, What::PowerCutOfAll);
+        match self.random.coin() {
+            true => self.add(at_ms + 20, What::StartAll),
+            // One is late.
+            false => {
+                for it in (1..=self.nodes).filter(|it| *it != node) {
+                    let start_ms = at_ms + self.ms(20, 100);
+                    self.add(start_ms, What::Start(it));
                 }
+                self.add(at_ms + down_ms, What::Start(node));
             }
-            down_ms + 500
         }
-        _ => {
-            add(at_ms, What::FailSync(node, random.below(30) as u64));
-            add(at_ms + 300 + down_ms, What::PowerCut(node));
-            add(at_ms + 400 + down_ms, What::Start(node));
-            400 + down_ms
-        }
+        down_ms + 500
     }
 }

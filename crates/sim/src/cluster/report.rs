@@ -18,8 +18,12 @@ pub struct ClusterReport {
     pub network_cuts: u64,
     /// Disks that were slow, or failed to sync.
     pub disk_faults: u64,
+    /// Nodes that were removed, and began anew with an empty disk.
+    pub replaced: u64,
     /// Moves of partitions that were begun, changed or cancelled.
     pub moves: u64,
+    /// Elections by which a node was to lead all that it has.
+    pub favoured: u64,
     /// Batches that were acknowledged.
     pub acknowledged: u64,
     /// Of those, batches that the log had already: the acknowledgement was for one that was sent again.
@@ -40,7 +44,9 @@ impl AddAssign for ClusterReport {
         self.stops += other.stops;
         self.network_cuts += other.network_cuts;
         self.disk_faults += other.disk_faults;
+        self.replaced += other.replaced;
         self.moves += other.moves;
+        self.favoured += other.favoured;
         self.acknowledged += other.acknowledged;
         self.duplicates += other.duplicates;
         self.failed += other.failed;
@@ -53,11 +59,21 @@ impl fmt::Display for ClusterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ClusterReport { worlds, kills, power_cuts, stops, network_cuts, disk_faults, .. } =
             self;
-        let ClusterReport { moves, acknowledged, duplicates, failed, seen, epochs, .. } = self;
+        let ClusterReport {
+            replaced,
+            moves,
+            favoured,
+            acknowledged,
+            duplicates,
+            failed,
+            seen,
+            epochs,
+            ..
+        } = self;
         write!(
             f,
             "{worlds} worlds: {kills} kills, {power_cuts} power cuts, {stops} clean stops, {network_cuts} cuts of the \
-             network, {disk_faults} disks that failed or were slow, {moves} moves of partitions, {epochs} leader epochs, {acknowledged} batches \
+             network, {disk_faults} disks that failed or were slow, {replaced} nodes replaced, {moves} moves of partitions, {favoured} elections, {epochs} leader epochs, {acknowledged} batches \
              acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read"
         )
     }

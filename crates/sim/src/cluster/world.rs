@@ -9,25 +9,28 @@ use logway_log::random_uuid;
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_model::{BrokerId, Offset, TopicId};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::life::End;
 use super::machine::{Machine, Serving, Surroundings};
-use super::moves::Mover;
+use super::moves::{Mover, favour};
 use super::mutation::ClusterMutation;
 use super::network::Network;
 use super::oracle::{Oracle, Place};
+use super::patience::{LOOK_INTERVAL, Patience};
 use super::plan::{Event, Plan, TopicPlan, What};
 use super::producer::{Clients, Producer};
 use super::reader::Reader;
+use super::removal::remove;
 use super::report::ClusterReport;
+use super::watcher::Watcher;
 use crate::violation::Violation;
 
 /// A cluster is founded, and its topics are made, within this time.
 const FOUNDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Between two looks whether something has come about.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Who writes to a quiet partition pauses for up to so long.
+const QUIET_MS: usize = 1_500;
 
 /// A world.
 pub(super) struct World {
@@ -37,6 +40,8 @@ pub(super) struct World {
     pub(super) surroundings: Surroundings,
     pub(super) clients: Clients,
     pub(super) tasks: JoinSet<()>,
+    /// Who is to be started as soon as it can be.
+    due: Vec<usize>,
 }
 
 impl World {
@@ -66,6 +71,7 @@ impl World {
                 next_number: Arc::default(),
             },
             tasks: JoinSet::new(),
+            due: Vec::new(),
         }
     }
 
@@ -164,13 +170,14 @@ impl World {
     }
 
     fn begin_clients(&mut self) {
-        for place in self.places() {
+        for (number, place) in self.places().into_iter().enumerate() {
+            let pause_min_ms = if self.plan.quiet == Some(number) { QUIET_MS } else { 0 };
             let mut producer = |is_careful| Producer {
                 place,
                 random: Rng::new(self.random.next_u64()),
                 clients: self.clients.clone(),
                 is_careful,
-                pause_max_ms: [2, 20, 100][self.random.below(3)],
+                pause_max_ms: [2, 20, 100][self.random.below(3)].max(pause_min_ms),
             };
             let producers = [producer(true), producer(true), producer(false)];
             producers.into_iter().for_each(|producer| _ = self.tasks.spawn(producer.run()));
@@ -181,6 +188,13 @@ impl World {
                 self.tasks.spawn(reader.run());
             }
         }
+        let is_durable = |place: &Place| {
+            self.plan.topics.iter().any(|topic| topic.name == place.topic && topic.is_durable)
+        };
+        let is_kept = |place: &Place| self.clients.oracle.is_kept(*place);
+        let kept = self.places().into_iter().filter(is_kept);
+        let places = kept.map(|place| (place, is_durable(&place))).collect();
+        self.tasks.spawn(Watcher { places, clients: self.clients.clone() }.run());
         let random = Rng::new(self.random.next_u64());
         if self.plan.moves_partitions {
             let (places, nodes, clients) = (self.places(), self.plan.nodes, self.clients.clone());
@@ -192,18 +206,41 @@ impl World {
     async fn suffer(&mut self) -> Result<(), Violation> {
         let begun = Instant::now();
         for Event { at, what } in self.plan.events.clone() {
-            sleep_until(begun + at).await;
+            self.pass_until(begun + at).await?;
             self.clients.oracle.check()?;
             tracing::info!(?what, "it happens");
             self.happen(what).await?;
         }
-        sleep_until(begun + self.plan.lasts).await;
+        self.pass_until(begun + self.plan.lasts).await
+    }
+
+    /// Lets time pass. Who could not be started when it was to be is started meanwhile.
+    async fn pass_until(&mut self, until: Instant) -> Result<(), Violation> {
+        while Instant::now() < until {
+            self.start_late().await?;
+            sleep_until(until.min(Instant::now() + LOOK_INTERVAL)).await;
+        }
+        Ok(())
+    }
+
+    /// Starts who is due, if it is known with which disk.
+    async fn start_late(&mut self) -> Result<(), Violation> {
+        let World { machines, surroundings, due, .. } = self;
+        for node in std::mem::take(due) {
+            let machine = &mut machines[node - 1];
+            if !machine.can_start() {
+                due.push(node);
+                continue;
+            }
+            machine.settle_removal(surroundings).await;
+            machine.start(surroundings)?;
+        }
         Ok(())
     }
 
     async fn happen(&mut self, what: What) -> Result<(), Violation> {
         let oracle = self.clients.oracle.clone();
-        let World { machines, surroundings, .. } = self;
+        let World { machines, surroundings, due, .. } = self;
         let network = &surroundings.network;
         match what {
             What::Kill(node) => {
@@ -222,9 +259,13 @@ impl World {
                 oracle.count(|report| report.stops += 1);
                 machines[node - 1].stop(surroundings).await?;
             }
-            What::Start(node) => machines[node - 1].start(surroundings)?,
+            What::Start(node) => {
+                due.push(node);
+                self.start_late().await?;
+            }
             What::StartAll => {
-                machines.iter_mut().try_for_each(|machine| machine.start(surroundings))?;
+                due.extend(1..=machines.len());
+                self.start_late().await?;
             }
             What::CutOneWay(from, to) => {
                 oracle.count(|report| report.network_cuts += 1);
@@ -254,6 +295,42 @@ impl World {
                 let fault = Fault::new(SimOperation::Sync, Failure::Io).in_path(".log");
                 machines[node - 1].fail(fault.after(passes).times(1));
             }
+            What::SlowLogs(node) => {
+                oracle.count(|report| report.disk_faults += 1);
+                let disk = machines[node - 1].disk();
+                disk.hold_syncs_in(".log");
+                disk.hold_syncs_in("/journal");
+            }
+            What::Favour(node) => {
+                let (places, clients) = (self.places(), self.clients.clone());
+                self.tasks.spawn(favour(places, node_number(node), clients));
+            }
+            What::Replace(node) => {
+                let machine = &mut machines[node - 1];
+                if machine.can_start() && machine.is_running() {
+                    // Where no power is at risk, a node that cannot be removed is back with all that it had.
+                    let is_power_at_risk = self.plan.is_power_at_risk;
+                    let end = if is_power_at_risk { End::PowerCut } else { End::Process };
+                    machine.end(surroundings, end);
+                    let removal = tokio::spawn(remove(node_number(node), self.clients.clone()));
+                    self.machines[node - 1].await_removal(removal);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts all nodes that do not run, whatever becomes of their removal.
+    pub(super) async fn start_all(&mut self) -> Result<(), Violation> {
+        let World { machines, surroundings, .. } = self;
+        // Others may be needed to remove one.
+        for machine in machines.iter_mut().filter(|machine| machine.can_start()) {
+            machine.settle_removal(surroundings).await;
+            machine.start(surroundings)?;
+        }
+        for machine in machines.iter_mut() {
+            machine.settle_removal(surroundings).await;
+            machine.start(surroundings)?;
         }
         Ok(())
     }
@@ -270,17 +347,18 @@ impl World {
         time_max: Duration,
         reached: impl Fn(&World) -> Result<(), String>,
     ) -> Result<(), Violation> {
-        let deadline = Instant::now() + time_max;
+        let mut patience = Patience::new(time_max);
         loop {
             self.clients.oracle.check()?;
-            match reached(self) {
-                Ok(()) => return Ok(()),
-                Err(missing) if Instant::now() >= deadline => {
-                    let what = format!("not within {time_max:?}: {what}: {missing}");
-                    return Err(Violation::new(what));
-                }
-                Err(_) => sleep(LOOK_INTERVAL).await,
+            let Err(missing) = reached(self) else { return Ok(()) };
+            if !patience.wait().await {
+                let what = format!("not within {time_max:?}: {what}: {missing}");
+                return Err(Violation::new(what));
             }
         }
     }
+}
+
+fn node_number(node: usize) -> BrokerId {
+    BrokerId(i32::try_from(node).unwrap_or(i32::MAX))
 }

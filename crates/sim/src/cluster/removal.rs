@@ -1,0 +1,83 @@
+//! A node is removed from the cluster, so that a new machine can take its number.
+
+use std::time::Duration;
+
+use logway_metadata::image::PartitionImage;
+use logway_model::BrokerId;
+use logway_node::Node;
+use logway_quorum::{MembersChange, QuorumError};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::producer::Clients;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A node says within this time what is committed, or another one is asked.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Who is not removed within this time stays, if it is known that it was not.
+const REMOVED_WITHIN: Duration = Duration::from_secs(15);
+
+/// How far a removal is.
+enum Step {
+    Again,
+    /// The node is needed, or is not gone.
+    Stays,
+    Removed,
+}
+
+/// Removes a node that does not run, as an operator does who has lost its disk: first others lead what it led, and it is
+/// asked whether they have all that it had. Gives whether it is removed; it is known when this returns.
+pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
+    let deadline = Instant::now() + REMOVED_WITHIN;
+    let mut is_asked = false;
+    loop {
+        for asked in clients.serving.all() {
+            match step(&asked.node, id, &mut is_asked).await {
+                Step::Removed => return true,
+                Step::Stays if !is_asked => return false,
+                Step::Stays | Step::Again => {}
+            }
+        }
+        if !is_asked && Instant::now() > deadline {
+            return false;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Once it may have been asked for, there is no way back: it is asked for until it is done.
+async fn step(node: &Node, id: BrokerId, is_asked: &mut bool) -> Step {
+    let current = timeout(ANSWER_MAX, node.quorum.wait_until_current()).await;
+    if !matches!(current, Ok(Ok(_))) {
+        return Step::Again;
+    }
+    let image = node.image();
+    if image.broker(id).is_none() {
+        return Step::Removed;
+    }
+    if image.is_active(id) && !*is_asked {
+        return Step::Again;
+    }
+    let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
+    let is_last = |it: &PartitionImage| it.isr.iter().all(|replica| *replica == id);
+    if partitions.any(is_last) && !*is_asked {
+        return Step::Stays;
+    }
+    *is_asked = true;
+    match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::Remove { id })).await {
+        Ok(Ok(_)) => Step::Removed,
+        Ok(Err(error)) => {
+            tracing::debug!(%id, %error, "a node is not removed");
+            *is_asked = !is_refused(&error);
+            Step::Again
+        }
+        Err(_elapsed) => Step::Again,
+    }
+}
+
+/// Whether it is certain that nothing was done.
+fn is_refused(error: &QuorumError) -> bool {
+    !matches!(error, QuorumError::OutcomeUnknown | QuorumError::Forgotten)
+}
