@@ -35,6 +35,7 @@ pub mod group_lag;
 pub mod groups;
 pub mod handshake;
 pub mod heavy_work;
+pub mod key_server;
 pub mod listener;
 pub mod listener_files;
 pub mod log_dirs;

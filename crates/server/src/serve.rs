@@ -225,7 +225,7 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
             return Some(advice_for_address(source, Listener::Kafka));
         }
         Some(BrokerError::Listen(ListenError::Files {
-            source: ListenerError::Bearer(_), ..
+            source: ListenerError::Keys(_), ..
         })) => {
             return Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set");
         }
