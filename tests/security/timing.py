@@ -41,6 +41,12 @@ class Comparison:
         expected = one * (one + other + 1) / 2
         return (ranks - expected) / math.sqrt(one * other * (one + other + 1) / 12)
 
+    @property
+    def difference(self) -> float:
+        """Of the medians, as a part of the one for a wrong password."""
+        wrong, unknown = statistics.median(self.wrong_us), statistics.median(self.unknown_us)
+        return abs(unknown / wrong - 1)
+
     def __str__(self):
         wrong, unknown = statistics.median(self.wrong_us), statistics.median(self.unknown_us)
         return (f"{self.what}: {len(self.wrong_us)} wrong passwords, median {wrong:.1f} us; "
