@@ -7,4 +7,5 @@ tests=$(cd "$here/.." && pwd)
 
 "$tests/harness/need" kcat >/dev/null
 python=$("$tests/harness/need" python)
-PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"
+# Brokers with TLS and SASL are those of tests/security.
+PYTHONPATH=$tests:$tests/security exec "$python" -m harness.cases "$here" "$@"

@@ -1,13 +1,11 @@
 import os
 import random
 import re
-import subprocess
-import time
 import unittest
 
 from polite import PoliteProducer, create_topic
+from sessions import send_sessions
 
-from harness.broker import TESTS
 from harness.brokers import KINDS
 from harness.seed import SEED
 from harness.topics import admin, end_offsets
@@ -73,12 +71,8 @@ class Sessions(unittest.TestCase):
 
     def attack(self, first: int, sessions: int):
         """Sends so many sessions, from a number on, and looks at the broker's memory meanwhile."""
-        numbers = ["--seed", str(SEED), "--from", str(first), "--sessions", str(sessions)]
-        attack = subprocess.Popen([hostile(), "--bootstrap", self.broker.bootstrap, *numbers])
-        while attack.poll() is None:
-            self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
-            time.sleep(0.1)
-        self.assertEqual(attack.returncode, 0, "an answer was wrong, or the broker could not be reached")
+        most = send_sessions(self.broker, self.broker.bootstrap, first, sessions)
+        self.rss_bytes_most = max(self.rss_bytes_most, most)
 
     def settle(self):
         """Waits until what the sessions have asked for is done, or given up.
@@ -110,9 +104,3 @@ class Sessions(unittest.TestCase):
 
     def metric(self, name: str) -> float:
         return float(re.search(rf"^{name} (\S+)$", self.broker.metrics(), re.MULTILINE)[1])
-
-
-def hostile() -> str:
-    """The program that attacks, built if need be."""
-    subprocess.run(["cargo", "build", "--quiet", "--package", "logway-hostile"], cwd=TESTS.parent, check=True)
-    return os.path.join(os.environ.get("CARGO_TARGET_DIR", str(TESTS.parent / "target")), "debug", "hostile")

@@ -1,14 +1,20 @@
 """Clients that say who they are with a token that somebody else has signed (OAUTHBEARER)."""
 
+import functools
+import http.server
 import json
+import ssl
+import threading
 import time
 import unittest
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from secure import SecureLogway
 from tokens import Signer, write_keys
 
+from harness.broker import BrokerFailed
 from harness.waiting import wait_until
 
 TIMEOUT_S = 20
@@ -77,3 +83,56 @@ class Tokens(unittest.TestCase):
             self.assertEqual(producer.flush(TIMEOUT_S), 0)
             time.sleep(0.2)
         self.assertGreater(self.asked, 2)
+
+
+class KeyServer(unittest.TestCase):
+    """The keys come from a server, by HTTPS; a token of a new key gets in when the server was asked for it."""
+
+    def test_keys_of_a_server(self):
+        broker = SecureLogway("security-key-server")
+        signer, successor = Signer(broker.directory), Signer(broker.directory, "successor")
+        keys = broker.directory / "keys.json"
+        write_keys(keys, signer)
+        url = self.serve(keys, broker.key)
+        broker.settings |= {
+            "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-256",
+            "sasl.oauthbearer.jwks.endpoint.url": f"{url}/keys.json",
+        }
+        with broker:
+            broker.allow("alice", "--topic", "tokens", "--operation", "all")
+            self.assertTrue(self.gets_in(broker, signer))
+            write_keys(keys, successor)
+            self.assertFalse(self.gets_in(broker, successor))
+            wait_until(lambda: self.gets_in(broker, successor), "the new key to be in force", TIMEOUT_S)
+            self.assertFalse(self.gets_in(broker, signer))
+            broker.kill()
+        broker.settings["sasl.oauthbearer.jwks.endpoint.url"] = f"{url}/none.json"
+        broker.settings["sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"] = "1"
+        with self.assertRaisesRegex(BrokerFailed, f"{url}/none.json answers with status 404"):
+            broker.start()
+
+    def serve(self, keys: Path, certificate: Path) -> str:
+        """Serves a file's directory; the address."""
+        handler = functools.partial(QuietHandler, directory=str(keys.parent))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"https://127.0.0.1:{server.server_port}"
+
+    def gets_in(self, broker: SecureLogway, signer: Signer) -> bool:
+        try:
+            broker.logway("topic", "list", "--mechanism", "OAUTHBEARER", user="alice", listener="SASL_SSL",
+                          password=signer.token("alice"))
+        except AssertionError as error:
+            self.assertIn("invalid credentials", str(error))
+            return False
+        return True
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass

@@ -8,7 +8,7 @@ use logway_wire::messages::{
 };
 use logway_wire::{ApiKey, Decoder, Message, decode_request_header};
 
-use crate::{Corpus, Frame, Session};
+use crate::{Corpus, Entrance, Frame, Session, stranger};
 
 /// What lengths, counts, offsets and times are at their worst.
 const NUMBERS: [i64; 12] =
@@ -25,13 +25,20 @@ const FRAMES_MAX: usize = 64;
 const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// A session that no client would send, though most of it a client might have.
-pub fn mutate(corpus: &Corpus, random: &mut Rng) -> Session {
+pub fn mutate(corpus: &Corpus, entrance: &Entrance, random: &mut Rng) -> Session {
     if random.below(TOPICS_EVERY) == 0 {
         return corpus.topics();
     }
-    let mut session = match random.below(4) {
-        0 => Session { frames: vec![corpus.request(random)], cut_bytes: 0 },
-        _ => corpus.session(random),
+    let user = match entrance {
+        Entrance::Open => None,
+        Entrance::Stranger { user } => Some(user),
+        // Some say again who they are, in the wrong way.
+        Entrance::Known { user, .. } => Some(user).filter(|_| random.below(4) == 0),
+    };
+    let mut session = match (user, random.below(4)) {
+        (Some(user), _) => stranger::session(corpus, user, random),
+        (None, 0) => Session { frames: vec![corpus.request(random)], cut_bytes: 0 },
+        (None, _) => corpus.session(random),
     };
     for _ in 0..=random.below(4) {
         match random.below(3) {

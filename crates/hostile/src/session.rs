@@ -59,6 +59,11 @@ impl Session {
         self.frames.iter().all(|frame| frame.announced.is_none())
     }
 
+    /// Whether tokens by themselves may be expected in it, as behind version 0 of SaslHandshake.
+    pub fn has_raw_tokens(&self) -> bool {
+        self.frames.iter().any(|frame| frame.request() == Some((ApiKey::SaslHandshake, 0)))
+    }
+
     /// The bytes, each request with its place as correlation id, so that answers can be told apart.
     pub fn encode(&self) -> Vec<u8> {
         let mut stream = Vec::new();

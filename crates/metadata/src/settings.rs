@@ -18,6 +18,7 @@ mod config_file;
 pub mod consumer_groups;
 mod front_doors;
 mod given;
+mod key_source;
 mod listener;
 mod listeners;
 mod transactions;
@@ -39,6 +40,7 @@ pub use describe::{
     describe_group, describe_topic,
 };
 pub use given::Secret;
+pub use key_source::{KeyServer, KeySource};
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
     BearerSettings, ClientAuth, KINESIS_LISTENER, ListenerSettings, LogspecSettings, SaslSettings,

@@ -36,6 +36,7 @@ pub mod groups;
 pub mod handshake;
 pub mod heavy_work;
 pub mod http_callers;
+pub mod key_server;
 pub mod listener;
 pub mod listener_files;
 pub mod log_dirs;

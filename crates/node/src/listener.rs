@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, ListenerSettings, SecurityProtocol};
-use logway_security::bearer::{BearerError, BearerTokens, KeysReload};
+use logway_security::bearer::{BearerTokens, KeysReload};
 use logway_security::scram::NoRandomness;
 use logway_security::{ServerTls, TlsError};
 use thiserror::Error;
@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::key_server::{self, ASKED_EVERY, KeyServerError};
 use crate::listener_files::{self, look_at_certificate};
 use crate::quotas::ListenerLimits;
 
@@ -43,7 +44,7 @@ pub enum ListenerError {
     Tls(#[from] TlsError),
     /// The keys of who signs tokens.
     #[error(transparent)]
-    Bearer(#[from] BearerError),
+    Keys(#[from] KeyServerError),
 }
 
 /// Why a listener cannot be opened.
@@ -105,8 +106,9 @@ impl Bound {
         let mut bound = Vec::new();
         for of_listener in listeners {
             let name = || of_listener.name.clone();
-            let listener = Listener::new(settings, of_listener, protocols)
-                .map_err(|source| ListenError::Files { listener: name(), source })?;
+            let listener = Listener::load(settings, of_listener, protocols).await;
+            let listener =
+                listener.map_err(|source| ListenError::Files { listener: name(), source })?;
             let listener = Arc::new(listener);
             let check = |address: SocketAddr| {
                 let protocol = of_listener.protocol;
@@ -130,19 +132,31 @@ impl Bound {
 }
 
 impl Listener {
-    /// One to which nobody has connected. Fails where files cannot be used that it needs.
-    pub fn new(
+    /// One to which nobody has connected, with the keys of who signs tokens for its clients.
+    async fn load(
         settings: &BrokerSettings,
         listener: &ListenerSettings,
         protocols: &[&str],
     ) -> Result<Listener, ListenerError> {
-        let bearer = listener.sasl.as_ref().and_then(|sasl| sasl.bearer.as_ref());
+        let mut loaded = Listener::new(settings, listener, protocols)?;
+        if let Some(bearer) = listener.sasl.as_ref().and_then(|sasl| sasl.bearer.as_ref()) {
+            loaded.tokens = Some(key_server::load(bearer).await?);
+        }
+        Ok(loaded)
+    }
+
+    /// One to which nobody has connected, and which takes no tokens. Fails where files cannot be used that it needs.
+    pub fn new(
+        settings: &BrokerSettings,
+        listener: &ListenerSettings,
+        protocols: &[&str],
+    ) -> Result<Listener, TlsError> {
         let load = |tls| ServerTls::load(tls, protocols, SystemTime::now());
         Ok(Listener {
             settings: listener.clone(),
             limits: ListenerLimits::new(settings, listener),
             tls: listener.tls.as_ref().map(load).transpose()?,
-            tokens: bearer.map(BearerTokens::load).transpose()?,
+            tokens: None,
         })
     }
 }
@@ -158,9 +172,11 @@ pub fn follow_files<'a>(
     // The addresses of one stand beside each other.
     listeners.dedup_by(|one, other| Arc::ptr_eq(one, other));
     for listener in listeners.into_iter().filter(|listener| listener.has_files()) {
-        let listener = Arc::clone(listener);
-        let look = move || listener.look_at_files();
+        let (looked_at, asking) = (Arc::clone(listener), Arc::clone(listener));
+        let look = move || looked_at.look_at_files();
         tasks.spawn(listener_files::follow_files(look, stopping.clone()));
+        let stopping = stopping.clone();
+        tasks.spawn(async move { asking.follow_key_server(stopping).await });
     }
 }
 
@@ -168,6 +184,15 @@ impl Listener {
     /// Whether anything of it is in files that may be replaced.
     fn has_files(&self) -> bool {
         self.tls.is_some() || self.tokens.is_some()
+    }
+
+    /// Asks for new keys where a server has them, until the listener closes.
+    async fn follow_key_server(&self, stopping: watch::Receiver<bool>) {
+        let tokens = self.tokens.as_ref();
+        if let Some((tokens, server)) = tokens.and_then(|tokens| Some((tokens, tokens.server()?))) {
+            let name = &self.settings.name;
+            key_server::follow(name, tokens, server, ASKED_EVERY, stopping).await;
+        }
     }
 
     fn look_at_files(&self) {

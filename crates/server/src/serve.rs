@@ -316,7 +316,7 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
 fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'static str> {
     match error {
         ListenError::Bind { source, .. } => Some(advice_for_address(source, listener)),
-        ListenError::Files { source: ListenerError::Bearer(_), .. } => {
+        ListenError::Files { source: ListenerError::Keys(_), .. } => {
             Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set")
         }
         ListenError::Files { source: ListenerError::Tls(_), .. } => Some(

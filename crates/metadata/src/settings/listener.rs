@@ -53,12 +53,35 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "Who has to have issued tokens. Where it is not set, anybody whose key is known.",
     ),
     Setting::at_start(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        Kind::long(1_000),
+        Some("3600000"),
+        "ms",
+        "How often a server is asked for the public keys of who signs tokens.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        Kind::long(1),
+        Some("10000"),
+        "ms",
+        "The longest time between two tries to get these keys while they fail. A start tries for so long.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        Kind::long(1),
+        Some("100"),
+        "ms",
+        "The time between the first failure to get these keys and the next try. It doubles with each.",
+    ),
+    Setting::at_start(
         "sasl.oauthbearer.jwks.endpoint.url",
         Kind::Text,
         None,
         "",
-        "Where the public keys are of who signs tokens: `file:///PATH` of a JSON Web Key Set, which is read anew when it \
-         changes. OAUTHBEARER needs it. Addresses of servers are not taken yet.",
+        "Where the public keys are of who signs tokens, a JSON Web Key Set: `https://HOST/PATH`, or `file:///PATH`, which is \
+         read anew when it changes. A server has a certificate of an authority of the system or of \
+         `ssl.truststore.location`. It is asked again when a token names another key, every ten seconds at most. \
+         OAUTHBEARER needs it.",
     ),
     Setting::at_start(
         "sasl.oauthbearer.scope.claim.name",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use super::broker_settings::Fields;
+use super::key_source::{KeyServer, KeySource};
 use super::listener::LISTENER_SETTINGS;
 use super::value::{NamedAddress, parse_named_address};
 use crate::error::{MetadataError, excerpt};
@@ -175,8 +176,8 @@ pub struct SaslSettings {
 /// How tokens are judged that an authority has signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BearerSettings {
-    /// `sasl.oauthbearer.jwks.endpoint.url`: the file of the keys.
-    pub key_set: PathBuf,
+    /// `sasl.oauthbearer.jwks.endpoint.url`: where the keys are.
+    pub key_set: KeySource,
     /// `sasl.oauthbearer.expected.audience`
     pub audiences: Vec<String>,
     /// `sasl.oauthbearer.expected.issuer`
@@ -358,15 +359,10 @@ fn listener(
     };
     let own = fields.of(&name);
     let tls = protocol.has_tls().then(|| own.checked_tls(&name, protocol.name())).transpose()?;
-    let sasl = protocol.has_sasl().then(|| own.sasl());
+    let sasl = protocol.has_sasl().then(|| own.sasl(&name)).transpose()?;
     if sasl.as_ref().is_some_and(|sasl| sasl.mechanisms.is_empty()) {
         let reason = format!("{protocol} needs a mechanism at least");
         return invalid("sasl.enabled.mechanisms", reason);
-    }
-    let bearer = sasl.as_ref().and_then(|sasl| sasl.bearer.as_ref());
-    if bearer.is_some_and(|bearer| !bearer.key_set.is_absolute()) {
-        let reason = "OAUTHBEARER needs the keys of who signs tokens, as file:///PATH";
-        return invalid("sasl.oauthbearer.jwks.endpoint.url", reason.to_owned());
     }
     let number = |setting| fields.of_listeners.get(&(name.clone(), setting))?.parse().ok();
     Ok(ListenerSettings {
@@ -420,32 +416,53 @@ impl Fields<'_> {
         }
     }
 
-    fn sasl(&self) -> SaslSettings {
+    fn sasl(&self, listener: &str) -> Result<SaslSettings, MetadataError> {
         let mechanisms = self.list("sasl.enabled.mechanisms");
         let mechanisms: Vec<SaslMechanism> =
             mechanisms.iter().filter_map(|name| name.parse().ok()).collect();
         let has_bearer = mechanisms.contains(&SaslMechanism::OauthBearer);
         let session_max = self.interval("connections.max.reauth.ms");
-        SaslSettings {
+        Ok(SaslSettings {
             mechanisms,
             receive_max_bytes: self.size("sasl.server.max.receive.size"),
             session_max: Some(session_max).filter(|max| !max.is_zero()),
             failure_delay: self.interval("connection.failed.authentication.delay.ms"),
-            bearer: has_bearer.then(|| self.bearer()),
-        }
+            bearer: has_bearer.then(|| self.bearer(listener)).transpose()?,
+        })
     }
 
-    fn bearer(&self) -> BearerSettings {
-        let url = self.text("sasl.oauthbearer.jwks.endpoint.url");
+    fn bearer(&self, listener: &str) -> Result<BearerSettings, MetadataError> {
         let issuer = self.text("sasl.oauthbearer.expected.issuer");
-        BearerSettings {
-            // Whatever is no file is no absolute path either.
-            key_set: url.strip_prefix("file://").unwrap_or_default().into(),
+        Ok(BearerSettings {
+            key_set: self.key_set(listener)?,
             audiences: self.list("sasl.oauthbearer.expected.audience"),
             issuer: Some(issuer).filter(|issuer| !issuer.is_empty()),
             user_claim: self.text("sasl.oauthbearer.sub.claim.name"),
             scope_claim: self.text("sasl.oauthbearer.scope.claim.name"),
             clock_skew: self.seconds("sasl.oauthbearer.clock.skew.seconds"),
+        })
+    }
+
+    fn key_set(&self, listener: &str) -> Result<KeySource, MetadataError> {
+        const NAME: &str = "sasl.oauthbearer.jwks.endpoint.url";
+        match KeySource::parse(&self.text(NAME)) {
+            Some(KeySource::Server(server)) => Ok(KeySource::Server(KeyServer {
+                refresh: self.interval("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+                retry_min: self.interval("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+                retry_max: self.interval("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+                truststore: self
+                    .list("ssl.truststore.location")
+                    .iter()
+                    .map(PathBuf::from)
+                    .collect(),
+                ..server
+            })),
+            Some(file) => Ok(file),
+            None => {
+                let reason = "OAUTHBEARER needs the keys of who signs tokens, as https://HOST/PATH or file:///PATH";
+                let (value, reason) = (listener.to_owned(), reason.to_owned());
+                Err(MetadataError::InvalidSetting { name: NAME, value, reason })
+            }
         }
     }
 }

@@ -1,26 +1,28 @@
 //! Tokens that an authority has signed (OAUTHBEARER: RFC 7628, KIP-768): JSON Web Tokens, judged by the authority's public
 //! keys.
 //!
-//! Nobody is asked over a network: the keys are in a file, a JSON Web Key Set, which is read anew when it changes. A token
-//! that is not signed, or signed with a secret that both sides have, is never believed.
+//! The keys are a JSON Web Key Set, in a file that is read anew when it changes, or from a server that somebody else asks. A
+//! token that is not signed, or signed with a secret that both sides have, is never believed.
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use logway_metadata::settings::BearerSettings;
+use logway_metadata::settings::{BearerSettings, KeyServer, KeySource};
 use serde_json::{Map, Value};
 
 use crate::watched_files::WatchedFiles;
 
 /// A key set that is larger is none.
-const KEY_SET_BYTES_MAX: u64 = 1 << 20;
+pub const KEY_SET_BYTES_MAX: usize = 1 << 20;
 
 /// Why the keys of an authority cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -34,16 +36,16 @@ pub enum BearerError {
         source: std::io::Error,
     },
     /// It is no key set.
-    #[error("{} is no JSON Web Key Set: {reason}", path.display())]
+    #[error("{of} is no JSON Web Key Set: {reason}")]
     NoKeySet {
-        /// Which one.
-        path: PathBuf,
+        /// The file's path, or the server's URL.
+        of: String,
         /// Why.
         reason: String,
     },
 }
 
-/// What became of a look at the file.
+/// What became of a look at the file, or at what a server has sent.
 #[derive(Debug)]
 pub enum KeysReload {
     /// It is as before.
@@ -59,7 +61,10 @@ pub enum KeysReload {
 pub struct BearerTokens {
     settings: BearerSettings,
     keys: ArcSwap<JwkSet>,
-    watched: WatchedFiles,
+    /// The file of the keys, if they are in one.
+    watched: Option<WatchedFiles>,
+    /// Whether a token has named a key that is not there.
+    lacks_key: AtomicBool,
 }
 
 /// Whose a token is.
@@ -72,20 +77,63 @@ pub struct Bearer {
 }
 
 impl BearerTokens {
-    /// Reads the keys.
+    /// Reads the keys from their file. Where a server has them, there are none.
     pub fn load(settings: &BearerSettings) -> Result<BearerTokens, BearerError> {
-        let watched = WatchedFiles::new(vec![settings.key_set.clone()]);
-        let keys = ArcSwap::from_pointee(read(&settings.key_set)?);
-        Ok(BearerTokens { settings: settings.clone(), keys, watched })
+        let KeySource::File(path) = &settings.key_set else {
+            let reason = "its server was not asked".to_owned();
+            return Err(BearerError::NoKeySet { of: settings.key_set.to_string(), reason });
+        };
+        let watched = WatchedFiles::new(vec![path.clone()]);
+        let keys = read(path)?;
+        Ok(BearerTokens { watched: Some(watched), ..BearerTokens::with(settings, keys) })
+    }
+
+    /// With the keys that a server has sent.
+    pub fn of_server(settings: &BearerSettings, text: &[u8]) -> Result<BearerTokens, BearerError> {
+        Ok(BearerTokens::with(settings, parse(&settings.key_set.to_string(), text)?))
+    }
+
+    fn with(settings: &BearerSettings, keys: JwkSet) -> BearerTokens {
+        BearerTokens {
+            settings: settings.clone(),
+            keys: ArcSwap::from_pointee(keys),
+            watched: None,
+            lacks_key: AtomicBool::new(false),
+        }
+    }
+
+    /// The server that is to be asked for keys, if one has them.
+    pub fn server(&self) -> Option<&KeyServer> {
+        match &self.settings.key_set {
+            KeySource::Server(server) => Some(server),
+            KeySource::File(_) => None,
+        }
+    }
+
+    /// Whether a token has named a key that is not there, since this was asked last.
+    pub fn lacks_key(&self) -> bool {
+        self.lacks_key.swap(false, Ordering::Relaxed)
     }
 
     /// Looks whether the file has changed, and puts what it holds in force. It reads a file, so it must not run where
     /// others would wait for it.
     pub fn reload(&self) -> KeysReload {
-        if !self.watched.have_changed() {
-            return KeysReload::Unchanged;
+        match (&self.settings.key_set, &self.watched) {
+            (KeySource::File(path), Some(watched)) if watched.have_changed() => {
+                self.put_in_force(read(path))
+            }
+            _ => KeysReload::Unchanged,
         }
-        match read(&self.settings.key_set) {
+    }
+
+    /// Puts the keys in force that a server has sent.
+    pub fn replace(&self, text: &[u8]) -> KeysReload {
+        self.put_in_force(parse(&self.settings.key_set.to_string(), text))
+    }
+
+    fn put_in_force(&self, keys: Result<JwkSet, BearerError>) -> KeysReload {
+        match keys {
+            Ok(keys) if keys == **self.keys.load() => KeysReload::Unchanged,
             Ok(keys) => {
                 let count = keys.keys.len();
                 self.keys.store(Arc::new(keys));
@@ -99,7 +147,10 @@ impl BearerTokens {
     pub fn judge(&self, token: &str) -> Result<Bearer, &'static str> {
         let header = decode_header(token).map_err(|_| "the token is no JSON Web Token")?;
         let keys = self.keys.load();
-        let key = key_of(&keys, header.kid.as_deref()).ok_or("no key of the authority fits")?;
+        let key = key_of(&keys, header.kid.as_deref()).ok_or_else(|| {
+            self.lacks_key.store(true, Ordering::Relaxed);
+            "no key of the authority fits"
+        })?;
         if !suits(key, header.alg) {
             return Err("it is signed by an algorithm that its key is not for");
         }
@@ -204,14 +255,21 @@ fn signs(key: &Jwk) -> bool {
     is_for.is_none_or(|is_for| *is_for == PublicKeyUse::Signature)
 }
 
-fn read(path: &PathBuf) -> Result<JwkSet, BearerError> {
-    let unreadable = |source| BearerError::Unreadable { path: path.clone(), source };
-    let no_key_set = |reason| BearerError::NoKeySet { path: path.clone(), reason };
-    if fs::metadata(path).map_err(unreadable)?.len() > KEY_SET_BYTES_MAX {
+fn read(path: &Path) -> Result<JwkSet, BearerError> {
+    let unreadable = |source| BearerError::Unreadable { path: path.to_owned(), source };
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(KEY_SET_BYTES_MAX as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
+    parse(&path.display().to_string(), &text)
+}
+
+fn parse(of: &str, text: &[u8]) -> Result<JwkSet, BearerError> {
+    let no_key_set = |reason| BearerError::NoKeySet { of: of.to_owned(), reason };
+    if text.len() > KEY_SET_BYTES_MAX {
         return Err(no_key_set(format!("it is larger than {KEY_SET_BYTES_MAX} bytes")));
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    let set: KeySet = serde_json::from_str(&text).map_err(|error| no_key_set(error.to_string()))?;
+    let set: KeySet =
+        serde_json::from_slice(text).map_err(|error| no_key_set(error.to_string()))?;
     // Keys of kinds that are not known here are passed over (RFC 7517, section 5). Else a stolen key would stay in
     // force because a strange one came with its successor.
     let known = set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());

@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -41,7 +42,7 @@ fn write_keys(path: &Path, keys: &[Value]) {
 
 fn settings(path: &Path) -> BearerSettings {
     BearerSettings {
-        key_set: path.to_owned(),
+        key_set: KeySource::File(path.to_owned()),
         audiences: vec!["logway".to_owned(), "other".to_owned()],
         issuer: Some("https://authority.example".to_owned()),
         user_claim: "sub".to_owned(),

@@ -1,4 +1,4 @@
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -309,5 +309,31 @@ proptest! {
         for mechanism in &SaslMechanism::ALL[1..] {
             let _ = Exchange::new(*mechanism).step(&bytes, evidence);
         }
+    }
+}
+
+/// The first answer has no delay that could hide it. Medians, so that a busy machine does not count.
+#[test]
+fn a_first_answer_takes_as_long_for_a_user_who_does_not_exist() {
+    const TRIES: usize = 2_001;
+    for mechanism in ScramMechanism::ALL {
+        let credential = Arc::new(new_credential(mechanism, PASSWORD, 4_096).expect("is made"));
+        let find = |user: &str, _| (user == "alice").then(|| Arc::clone(&credential));
+        let strangers = strangers();
+        let evidence = Evidence { find: &find, ..evidence(&strangers) };
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..TRIES {
+            for (of_user, user) in times.iter_mut().zip(["alice", "bobby"]) {
+                let mut exchange = Exchange::new(SaslMechanism::Scram(mechanism));
+                let token = format!("n,,n={user},r=nonce");
+                let began = Instant::now();
+                let step = exchange.step(token.as_bytes(), evidence);
+                of_user.push(began.elapsed());
+                assert!(matches!(step, Ok(Step::Challenge(_))), "{step:?}");
+            }
+        }
+        let [known, unknown] = times.map(|mut times| *times.select_nth_unstable(TRIES / 2).1);
+        let ratio = unknown.as_secs_f64() / known.as_secs_f64();
+        assert!((0.8..1.25).contains(&ratio), "{mechanism:?}: {known:?} and {unknown:?}");
     }
 }

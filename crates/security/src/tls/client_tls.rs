@@ -14,6 +14,11 @@ use super::key_and_chain::{KeyAndChain, read_authorities};
 const OF_THE_SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
+/// The file of the authorities that everybody trusts, where the system has one.
+pub fn authorities_of_system() -> Option<PathBuf> {
+    OF_THE_SYSTEM.iter().map(PathBuf::from).find(|path| Path::exists(path))
+}
+
 /// What a client needs: the authorities that it trusts, those of the system where none is given, and the files of its
 /// own key and certificate, if it has some.
 pub fn client_config(
@@ -21,9 +26,8 @@ pub fn client_config(
     identity: &[PathBuf],
     now: SystemTime,
 ) -> Result<Arc<ClientConfig>, TlsError> {
-    let of_system = || OF_THE_SYSTEM.iter().map(PathBuf::from).find(|path| Path::exists(path));
     let files = match authorities.is_empty() {
-        true => of_system().into_iter().collect(),
+        true => authorities_of_system().into_iter().collect(),
         false => authorities.to_vec(),
     };
     let mut roots = RootCertStore::empty();

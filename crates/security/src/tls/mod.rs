@@ -15,7 +15,7 @@ mod key_and_chain;
 mod principal_rules;
 mod server_tls;
 
-pub use client_tls::client_config;
+pub use client_tls::{authorities_of_system, client_config};
 pub use error::TlsError;
 pub(crate) use key_and_chain::{KeyAndChain, is_for_names, not_after_of, public_key_of};
 pub use principal_rules::{PrincipalRules, WrongRule};
