@@ -1,8 +1,8 @@
 //! One node of a cluster: what every front door stands on.
 //!
-//! A front door (Kafka's protocol, later others) decodes, asks here, and encodes. What the log demands
-//! of an append or a read is in here once: [`append`] is the one way in, [`read`] the one way out.
-//! Sockets are accepted here and nothing more. There are no frames, and no request or response of any protocol, but for those of
+//! A front door decodes, asks here, and encodes. What the log demands of an append or a read is in here once: [`append`]
+//! is the one way in, [`read`] the one way out. [`streams`] leads to both on whatever node a partition is led.
+//! Sockets are accepted here. There are no frames, and no request or response of any protocol, but for those of
 //! groups, which the coordinator speaks.
 //!
 //! | module | what it is about |
@@ -15,8 +15,9 @@
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`coordinator_topics`] | what drives any coordinator, and where it keeps its state |
 //! | [`groups`], [`group_lag`], [`transactions`], [`producer_ids`] | the coordinators |
-//! | [`streams`] | what streams of Kinesis clients need beyond topics |
-//! | [`listener`], [`accept`] | where clients connect; their connections, as many as there may be |
+//! | [`streams`] | appending and reading wherever a partition is led; ends of closed shards |
+//! | [`listener`], [`accept`], [`handshake`] | where clients connect; their connections, as many as there may be |
+//! | [`http_callers`], [`key_server`] | who asks over HTTP; public keys of who signs tokens, from a server |
 //! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
