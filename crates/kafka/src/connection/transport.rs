@@ -154,7 +154,7 @@ impl Transport {
         }
     }
 
-    /// Has the socket take what was written; behind the last byte of a reply. Fails with
+    /// Has the socket take what was written; behind each piece of a reply. Fails with
     /// [`io::ErrorKind::WouldBlock`] if it does not take all of that now.
     pub(super) fn try_flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
