@@ -181,6 +181,16 @@ fn what_others_can_reach_is_encrypted_and_asks_who_they_are() {
 }
 
 #[test]
+fn health_needs_no_place_among_the_protocols_of_clients() {
+    let of_clients =
+        [("listeners", "IN://127.0.0.1:0"), ("listener.security.protocol.map", "IN:PLAINTEXT")];
+    let [health] = &broker(&of_clients).http[..] else { panic!("one listener") };
+    assert_eq!((&*health.name, health.asks_clients()), ("PLAINTEXT", false));
+    let named = [("logway.http.listen", "in://127.0.0.1:1,OTHER://127.0.0.1:2")];
+    assert!(BrokerSettings::new(texts(&[&of_clients[..], &named].concat())).is_err(), "OTHER");
+}
+
+#[test]
 fn listeners_have_names_protocols_and_settings_of_their_own() {
     let settings = broker(&[
         ("listeners", "inside://127.0.0.1:1,Outside://0.0.0.0:2,:3,outside://[::]:2"),

@@ -15,7 +15,7 @@ use super::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use super::broker_settings::Fields;
 use super::key_source::{KeyServer, KeySource};
 use super::listener::LISTENER_SETTINGS;
-use super::value::{NamedAddress, parse_named_address};
+use super::value::{NamedAddress, UNNAMED_LISTENER, parse_named_address};
 use crate::error::{MetadataError, excerpt};
 use crate::record::{Endpoint, NODE_LISTENER};
 use crate::sasl::SaslMechanism;
@@ -256,11 +256,13 @@ pub(super) fn listeners(fields: &Fields<'_>) -> Result<AllListeners, MetadataErr
             None => return Err(no_listener("advertised.listeners", &name)),
         }
     }
-    let of = |setting| of_addresses(fields, &protocols, fields.named_addresses(setting));
+    // Where there is health is not a matter of clients: it needs no place in their map.
+    let mut of_http = protocols.clone();
+    of_http.entry(UNNAMED_LISTENER.to_owned()).or_insert(SecurityProtocol::Plaintext);
     let all = AllListeners {
         kafka: listeners,
-        http: of("logway.http.listen")?,
-        log_service: of("logservice.listen")?,
+        http: of_addresses(fields, &of_http, fields.named_addresses("logway.http.listen"))?,
+        log_service: of_addresses(fields, &protocols, fields.named_addresses("logservice.listen"))?,
         logspec: logspec(fields, &protocols)?,
     };
     let of_logspec = all.logspec.iter().map(|logspec| &logspec.listener);
