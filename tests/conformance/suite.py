@@ -37,8 +37,6 @@ SETTINGS = {
     "group.min.session.timeout.ms": "100",
     "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
-    # Kafka fences its only broker where a busy machine lets it wait for 9 s.
-    "broker.session.timeout.ms": "60000",
     # The scripts' records are of 2023, and Kafka looks for old ones half a minute after its start.
     "log.retention.ms": "-1",
 }

@@ -100,6 +100,8 @@ def credentials(side: Side):
         alter("one that is gone", [], [gone])
         alter("one that never was", [], [gone | {"Name": "no-such"}])
         alter("the other mechanism", [], [gone | {"Mechanism": 2}])
+    # Kafka tells of what was deleted until its broker has followed the controller.
+    side.settle()
     for version in side.versions("DescribeUserScramCredentials"):
         for request, users in {"all": None, "none": [], "one": ["a"], "two alike": ["a", "a"], "empty": [""]}.items():
             listed = users if not users else [{"Name": name} for name in users]
