@@ -11,8 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use logway_node::CLIENTS;
-use logway_node::handshake::shake_hands;
-use logway_node::http_callers::{HttpCaller, Known};
+use logway_node::http_callers::HttpCaller;
 use logway_node::listener::Listener;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -82,20 +81,12 @@ async fn serve_one(
     stopping: &mut watch::Receiver<bool>,
 ) {
     let Some(tls) = &listener.tls else {
-        return answer(client, HttpCaller::new(peer, listener, Known::anonymous()), router).await;
+        return answer(client, HttpCaller::plain(peer, listener), router).await;
     };
-    let stream = match shake_hands(tls, client, stopping).await {
-        Some(Ok(stream)) => stream,
-        Some(Err(error)) => {
-            return tracing::info!(target: CLIENTS, %peer, %error, "no TLS handshake");
-        }
-        None => return,
-    };
-    match Known::by_certificate(tls, &stream) {
-        Ok(known) => answer(stream, HttpCaller::new(peer, listener, known), router).await,
-        Err(subject) => {
-            tracing::info!(target: CLIENTS, %peer, subject, "no user fits the certificate");
-        }
+    // Who is no caller has been told of.
+    if let Ok((stream, caller)) = HttpCaller::over_tls(client, peer, &listener, tls, stopping).await
+    {
+        answer(stream, caller, router).await;
     }
 }
 

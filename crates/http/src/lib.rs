@@ -33,7 +33,6 @@ use flate2::write::GzEncoder;
 use logway_node::Node;
 use logway_node::access::{Operation, Requester, Resource};
 use logway_node::http_callers::HttpCaller;
-use logway_security::sasl::Strangers;
 use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
 
@@ -65,7 +64,7 @@ const INDEX: &str = "\
 ";
 
 /// What answers requests. Each has its [`HttpCaller`] among its extensions.
-fn router(state: HttpState, strangers: Arc<Strangers>) -> Router {
+fn router(state: HttpState) -> Router {
     Router::new()
         .route("/", get(|| async { INDEX }))
         .route("/health", get(|| async { INDEX }))
@@ -78,7 +77,6 @@ fn router(state: HttpState, strangers: Arc<Strangers>) -> Router {
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n")
         })
-        .layer(Extension(strangers))
         .with_state(state)
 }
 
@@ -96,11 +94,10 @@ fn health(status: StatusCode, text: &'static str) -> Response {
 
 async fn metrics(
     State(state): State<HttpState>,
-    Extension(strangers): Extension<Arc<Strangers>>,
     Extension(caller): Extension<Arc<HttpCaller>>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(refusal) = admit(&state.node, &strangers, &caller, &headers).await {
+    if let Err(refusal) = admit(&state.node, &caller, &headers).await {
         return refusal;
     }
     (state.refresh)().await;
@@ -120,7 +117,6 @@ async fn metrics(
 /// Refuses who may not describe the cluster, where the listener asks who it is.
 async fn admit(
     node: &Weak<Node>,
-    strangers: &Strangers,
     caller: &HttpCaller,
     headers: &HeaderMap,
 ) -> Result<(), Response> {
@@ -131,7 +127,7 @@ async fn admit(
         return Err((StatusCode::SERVICE_UNAVAILABLE, "the broker stops\n").into_response());
     };
     let said = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let known = caller.authenticate(&node, strangers, said).await.map_err(|reason| {
+    let known = caller.authenticate(&node, said).await.map_err(|reason| {
         let scheme = [(header::WWW_AUTHENTICATE, r#"Basic realm="logway", charset="UTF-8""#)];
         (StatusCode::UNAUTHORIZED, scheme, format!("{reason}\n")).into_response()
     })?;

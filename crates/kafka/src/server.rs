@@ -8,7 +8,6 @@ use logway_metadata::settings::BrokerSettings;
 use logway_node::Node;
 use logway_node::cluster::BoundListener;
 use logway_node::listener::{Bound, ListenError, follow_files};
-use logway_security::sasl::Strangers;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,27 +19,23 @@ use crate::service::{Service, ServiceState};
 
 /// Addresses that are bound. Connections to them wait until they are served.
 #[derive(Debug)]
-pub struct Listeners {
-    bound: Vec<Bound>,
-    strangers: Strangers,
-}
+pub struct Listeners(Vec<Bound>);
 
 impl Listeners {
     /// Binds each address of each listener. To be done before a node starts, so that a port in use is known before
     /// any file is touched.
     pub async fn bind(settings: &BrokerSettings) -> Result<Listeners, ListenError> {
-        let bound = Bound::bind(settings, &settings.listeners, &[]).await?;
-        Ok(Listeners { bound, strangers: Strangers::new()? })
+        Bound::bind(settings, &settings.listeners, &[]).await.map(Listeners)
     }
 
     /// What was bound: port 0 becomes a free one.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.bound.iter().map(|bound| bound.address)
+        self.0.iter().map(|bound| bound.address)
     }
 
     /// Where clients find each guarded listener: what is advertised, or the address that is bound.
     pub fn for_clients(&self) -> Vec<Endpoint> {
-        let guarded = self.bound.iter().filter(|bound| bound.listener.settings.is_guarded());
+        let guarded = self.0.iter().filter(|bound| bound.listener.settings.is_guarded());
         let told = guarded.map(|Bound { address, listener, .. }| {
             let own = |ip: IpAddr| SocketAddr::new(ip, address.port());
             let local = match address.ip().is_unspecified() {
@@ -54,13 +49,13 @@ impl Listeners {
 
     /// What other machines can reach without a guard, by name and address.
     pub fn exposed(&self) -> impl Iterator<Item = String> {
-        self.bound.iter().filter_map(Bound::exposed)
+        self.0.iter().filter_map(Bound::exposed)
     }
 
     /// The first address of each listener, as nodes of a cluster tell their clients of each other.
     pub fn first_of_each(&self) -> Vec<BoundListener> {
         let mut listeners: Vec<BoundListener> = Vec::new();
-        for Bound { address, listener, .. } in &self.bound {
+        for Bound { address, listener, .. } in &self.0 {
             let name = &listener.settings.name;
             if listeners.iter().all(|known| known.name != *name) {
                 let ip = Some(address.ip()).filter(|ip| !ip.is_unspecified());
@@ -83,13 +78,13 @@ impl KafkaServer {
     pub fn start(node: Arc<Node>, listeners: Listeners, registry: &mut Registry) -> KafkaServer {
         let metrics = RequestMetrics::new(SERVED_APIS.iter().map(|api| api.key));
         metrics.register(registry);
-        let service = Arc::new(Service::new(node, listeners.strangers, metrics));
+        let service = Arc::new(Service::new(node, metrics));
         registry.register_collector(Box::new(ServiceState(Arc::downgrade(&service))));
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
-        follow_files(listeners.bound.iter(), &stop, &mut acceptors);
-        for Bound { socket, address, listener } in listeners.bound {
+        follow_files(listeners.0.iter(), &stop, &mut acceptors);
+        for Bound { socket, address, listener } in listeners.0 {
             addresses.push(address);
             let service = Arc::clone(&service);
             acceptors.spawn(accept_connections(socket, listener, service, stop.clone()));

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 
 use logway_node::Node;
-use logway_security::sasl::Strangers;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -23,19 +22,16 @@ pub(crate) struct Service {
     pub(crate) fetch_sessions: FetchSessions,
     /// The metrics of clients that were asked for theirs.
     pub(crate) telemetry: ClientTelemetry,
-    /// What clients are told apart by that do not exist.
-    pub(crate) strangers: Strangers,
     /// Requests by API.
     pub(crate) metrics: RequestMetrics,
 }
 
 impl Service {
-    pub(crate) fn new(node: Arc<Node>, strangers: Strangers, metrics: RequestMetrics) -> Service {
+    pub(crate) fn new(node: Arc<Node>, metrics: RequestMetrics) -> Service {
         let settings = &node.settings;
         Service {
             fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
             telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
-            strangers,
             metrics,
             node,
         }

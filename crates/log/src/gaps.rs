@@ -4,7 +4,7 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 /// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
-/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
+/// reaches; at least one. A gap that is wider than any segment is damage, and is left to what
 /// appends them.
 pub(crate) fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
     const REACH: i64 = i32::MAX as i64;

@@ -16,7 +16,7 @@ pub(crate) async fn authenticate(
     headers: &HeaderMap,
 ) -> Result<Arc<Known>, Status> {
     let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-    let known = caller.authenticate(&service.node, &service.strangers, said).await;
+    let known = caller.authenticate(&service.node, said).await;
     known.map_err(unauthenticated)
 }
 

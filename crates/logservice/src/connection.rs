@@ -10,8 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use logway_node::CLIENTS;
 use logway_node::accept::stopped;
-use logway_node::handshake::shake_hands;
-use logway_node::http_callers::{HttpCaller, Known};
+use logway_node::http_callers::{HttpCaller, NoCaller};
 use logway_node::listener::Listener;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -62,25 +61,13 @@ pub(crate) async fn serve(
         return tracing::debug!(%peer, %error, "connection lost");
     }
     let Some(tls) = &listener.tls else {
-        let caller = HttpCaller::new(peer, listener, Known::anonymous());
-        return run(socket, caller, door, service, stopping).await;
+        return run(socket, HttpCaller::plain(peer, listener), door, service, stopping).await;
     };
-    let Some(shaken) = shake_hands(tls, socket, &mut stopping).await else { return };
-    let stream = match shaken {
-        Ok(stream) => stream,
-        Err(error) => {
-            node.metrics.connections.broken.inc();
-            return tracing::info!(target: CLIENTS, %peer, %error, "no TLS handshake");
-        }
-    };
-    let known = match Known::by_certificate(tls, &stream) {
-        Ok(known) => known,
-        Err(subject) => {
-            node.metrics.connections.broken.inc();
-            return tracing::info!(target: CLIENTS, %peer, subject, "no user fits the certificate");
-        }
-    };
-    run(stream, HttpCaller::new(peer, listener, known), door, service, stopping).await;
+    match HttpCaller::over_tls(socket, peer, &listener, tls, &mut stopping).await {
+        Ok((stream, caller)) => run(stream, caller, door, service, stopping).await,
+        Err(NoCaller::Broken) => _ = node.metrics.connections.broken.inc(),
+        Err(NoCaller::Stopping) => {}
+    }
 }
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

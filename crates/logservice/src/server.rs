@@ -6,7 +6,6 @@ use std::sync::Arc;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::Node;
 use logway_node::listener::{Bound, ListenError, follow_files};
-use logway_security::sasl::Strangers;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,10 +20,7 @@ const PROTOCOLS: &[&str] = &["h2"];
 
 /// Addresses that are bound. Connections to them wait until they are served.
 #[derive(Debug)]
-pub struct LogListeners {
-    bound: Vec<(Bound, Door)>,
-    strangers: Strangers,
-}
+pub struct LogListeners(Vec<(Bound, Door)>);
 
 impl LogListeners {
     /// Binds the configured addresses; `None` if there are none. To be done before a node starts, so that a port in use is
@@ -41,15 +37,12 @@ impl LogListeners {
                 bound.push((of_logspec, Door::Logspec(logspec.topic.clone())));
             }
         }
-        if bound.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(LogListeners { bound, strangers: Strangers::new()? }))
+        Ok(Some(bound).filter(|bound| !bound.is_empty()).map(LogListeners))
     }
 
     /// What other machines can reach without a guard, by name and address.
     pub fn exposed(&self) -> impl Iterator<Item = String> {
-        self.bound.iter().filter_map(|(bound, _)| bound.exposed())
+        self.0.iter().filter_map(|(bound, _)| bound.exposed())
     }
 }
 
@@ -69,8 +62,8 @@ impl LogServer {
         let metrics = Metrics::default();
         metrics.register(registry);
         let (stopping, stop) = watch::channel(false);
-        let LogListeners { bound, strangers } = listeners;
-        let service = Arc::new(Service::new(node, strangers, metrics, stop.clone()));
+        let LogListeners(bound) = listeners;
+        let service = Arc::new(Service::new(node, metrics, stop.clone()));
         let (mut addresses, mut logspec_addresses, mut tasks) =
             (Vec::new(), Vec::new(), JoinSet::new());
         follow_files(bound.iter().map(|(bound, _)| bound), &stop, &mut tasks);

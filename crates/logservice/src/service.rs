@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use logway_node::Node;
-use logway_security::sasl::Strangers;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::grpc::status::{Code, Status};
@@ -16,8 +15,6 @@ const STREAMS_MAX: usize = 4_000;
 pub(crate) struct Service {
     /// What is served.
     pub(crate) node: Arc<Node>,
-    /// What clients are told apart by that do not exist.
-    pub(crate) strangers: Strangers,
     /// Turns true when the front door closes.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) metrics: Metrics,
@@ -27,12 +24,11 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(
         node: Arc<Node>,
-        strangers: Strangers,
         metrics: Metrics,
         stopping: watch::Receiver<bool>,
     ) -> Service {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Service { node, strangers, stopping, metrics, streams }
+        Service { node, stopping, metrics, streams }
     }
 
     /// A place for one more stream.

@@ -11,15 +11,17 @@ use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::SaslSettings;
 use logway_security::ServerTls;
 use logway_security::bearer::time_left;
-use logway_security::sasl::{Exchange, Refusal, Step, Strangers};
+use logway_security::sasl::{Exchange, Refusal, Step};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_rustls::server::TlsStream;
 
-use crate::Node;
 use crate::access::{AccessMemory, Principal};
+use crate::handshake::shake_hands;
 use crate::listener::Listener;
+use crate::{CLIENTS, Node};
 
 /// Somebody who is known.
 #[derive(Debug)]
@@ -38,16 +40,13 @@ impl Known {
     }
 
     /// Somebody who was not asked.
-    pub fn anonymous() -> Arc<Known> {
+    fn anonymous() -> Arc<Known> {
         Known::new(Principal::anonymous().clone(), None)
     }
 
-    /// Whom the certificate of a connection shows: nobody, if there is none.
-    ///
-    /// # Errors
-    ///
-    /// The subject of a certificate that no user fits.
-    pub fn by_certificate(
+    /// Whom the certificate of a connection shows: nobody, if there is none. The error is the subject of one that no user
+    /// fits.
+    fn by_certificate(
         tls: &ServerTls,
         stream: &TlsStream<TcpStream>,
     ) -> Result<Arc<Known>, String> {
@@ -101,6 +100,15 @@ pub enum NotKnown {
     NotBelieved,
 }
 
+/// Why a connection over TLS has no client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoCaller {
+    /// The listener closes.
+    Stopping,
+    /// No handshake came about, or no user fits its certificate. The log says which.
+    Broken,
+}
+
 /// The client of a connection.
 #[derive(Debug)]
 pub struct HttpCaller {
@@ -113,12 +121,32 @@ pub struct HttpCaller {
 }
 
 impl HttpCaller {
-    /// The client whom its certificate shows.
-    pub fn new(
+    /// The client of a connection that is not encrypted.
+    pub fn plain(peer: SocketAddr, listener: Arc<Listener>) -> HttpCaller {
+        HttpCaller::new(peer, listener, Known::anonymous())
+    }
+
+    /// Shakes hands with the client of a connection to a listener that has `tls`; its certificate may show who it is.
+    pub async fn over_tls(
+        socket: TcpStream,
         peer: SocketAddr,
-        listener: Arc<Listener>,
-        of_certificate: Arc<Known>,
-    ) -> HttpCaller {
+        listener: &Arc<Listener>,
+        tls: &ServerTls,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> Result<(TlsStream<TcpStream>, HttpCaller), NoCaller> {
+        let shaken = shake_hands(tls, socket, stopping).await.ok_or(NoCaller::Stopping)?;
+        let stream = shaken.map_err(|error| {
+            tracing::info!(target: CLIENTS, %peer, %error, "no TLS handshake");
+            NoCaller::Broken
+        })?;
+        let known = Known::by_certificate(tls, &stream).map_err(|subject| {
+            tracing::info!(target: CLIENTS, %peer, subject, "no user fits the certificate");
+            NoCaller::Broken
+        })?;
+        Ok((stream, HttpCaller::new(peer, Arc::clone(listener), known)))
+    }
+
+    fn new(peer: SocketAddr, listener: Arc<Listener>, of_certificate: Arc<Known>) -> HttpCaller {
         HttpCaller { peer, listener, of_certificate, remembered: Remembered::default() }
     }
 
@@ -132,7 +160,6 @@ impl HttpCaller {
     pub async fn authenticate(
         &self,
         node: &Node,
-        strangers: &Strangers,
         said: Option<&[u8]>,
     ) -> Result<Arc<Known>, NotKnown> {
         let Some(settings) = &self.listener.settings.sasl else {
@@ -147,7 +174,7 @@ impl HttpCaller {
         let (mechanism, token) = evidence(said, settings, self.listener.tls.is_some())?;
         let mut exchange = Exchange::new(mechanism);
         let tokens = self.listener.tokens.as_ref();
-        let refusal = match node.take_step(&mut exchange, &token, tokens, strangers).await {
+        let refusal = match node.take_step(&mut exchange, &token, tokens).await {
             Ok(Step::Done { known, .. }) => {
                 let of_token = known.expires.map(time_left);
                 let session = settings.session_max.into_iter().chain(of_token).min();

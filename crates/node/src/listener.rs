@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, ListenerSettings, SecurityProtocol};
 use logway_security::bearer::{BearerTokens, KeysReload};
-use logway_security::scram::NoRandomness;
 use logway_security::{ServerTls, TlsError};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
@@ -71,9 +70,6 @@ pub enum ListenError {
         /// What is spoken there.
         protocol: SecurityProtocol,
     },
-    /// Secrets cannot be made.
-    #[error(transparent)]
-    NoRandomness(#[from] NoRandomness),
     /// It cannot have TLS, or judge its clients' tokens.
     #[error("listener {listener}: {source}")]
     Files {

@@ -13,6 +13,7 @@ use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode};
 use logway_quorum::{MembersChange, MetadataQuorum};
 use logway_security::delegation_token::TokenKey;
+use logway_security::sasl::Strangers;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -60,6 +61,8 @@ pub struct Node {
     pub access: Access,
     /// Who has a password checked.
     pub(crate) password_turns: PasswordTurns,
+    /// What clients are told apart by that do not exist, at every front door.
+    pub(crate) strangers: Strangers,
     /// The key of delegation tokens, where there are any.
     pub(crate) token_key: Option<TokenKey>,
     /// What clients may hold.

@@ -12,6 +12,8 @@ use logway_metadata::settings::{BrokerSettings, CleanerSettings};
 use logway_peers::QuorumCalls;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use logway_security::delegation_token::TokenKey;
+use logway_security::sasl::Strangers;
+use logway_security::scram::NoRandomness;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
@@ -95,6 +97,9 @@ pub enum NodeError {
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// Secrets cannot be made.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
     /// What it was told to join is not the one cluster that it can join.
     #[error(transparent)]
     WrongCluster(#[from] WrongCluster),
@@ -299,6 +304,7 @@ async fn open(
         log_levels,
         access: Access::new(settings),
         password_turns: PasswordTurns::default(),
+        strangers: Strangers::new()?,
         token_key: settings.delegation_tokens.secret_key.as_ref().map(TokenKey::new),
         cluster_id,
         quorum,

@@ -2,7 +2,7 @@
 
 use logway_security::bearer::BearerTokens;
 use logway_security::delegation_token::DelegationTokens;
-use logway_security::sasl::{Evidence, Exchange, Refusal, Step, Strangers};
+use logway_security::sasl::{Evidence, Exchange, Refusal, Step};
 use tokio::sync::Semaphore;
 
 use crate::Node;
@@ -35,7 +35,6 @@ impl Node {
         exchange: &mut Exchange,
         token: &[u8],
         tokens: Option<&BearerTokens>,
-        strangers: &Strangers,
     ) -> Result<Step, Refusal> {
         // Who has waited for its turn is judged by what holds then.
         let find =
@@ -43,6 +42,7 @@ impl Node {
         let find_token = |id: &str| self.image().delegation_tokens().token(id).cloned();
         let key = self.token_key().ok();
         let delegation_tokens = key.map(|key| DelegationTokens { key, find: &find_token });
+        let strangers = &self.strangers;
         let evidence = Evidence { find: &find, strangers, tokens, delegation_tokens };
         match exchange.is_slow(token) {
             true => self.check_password(|| exchange.step(token, evidence)).await,

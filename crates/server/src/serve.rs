@@ -323,7 +323,6 @@ fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'stat
             "ssl.keystore.location names the PEM files of the private key and its certificates, \
              ssl.truststore.location those of authorities",
         ),
-        ListenError::NoRandomness(_) => None,
         ListenError::Exposed { .. } => Some(
             "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
              the network is yours",

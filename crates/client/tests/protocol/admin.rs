@@ -104,7 +104,7 @@ async fn what_is_known_of_some_partitions_is_not_lost_with_the_others() {
     assert_eq!(online.partitions[&partition(0)], 7);
 }
 
-/// A cluster of brokers 1 and 2, of which 2 is the controller. Broker 1 has not heard yet that the topic was moved to 2.
+/// A cluster of brokers 1 and 2. Broker 2 is the controller. Broker 1 has not heard yet that the topic was moved to 2.
 async fn with_one_that_is_behind() -> (FakeBroker, FakeBroker) {
     let ports = Arc::new(OnceLock::<[u16; 2]>::new());
     let start = |id: i32, replicas: Vec<i32>| {

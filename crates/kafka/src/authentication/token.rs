@@ -104,7 +104,7 @@ async fn judge(
     let step = match expected == carriage {
         true => {
             let tokens = connection.listener.tokens.as_ref();
-            service.node.take_step(&mut exchange, token, tokens, &service.strangers).await
+            service.node.take_step(&mut exchange, token, tokens).await
         }
         false => Err(refusal("tokens come in another form than was chosen")),
     };

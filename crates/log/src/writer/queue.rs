@@ -26,8 +26,8 @@ pub(crate) trait Resident {
 /// with the number of commands, and its thread is woken only when it sleeps: while it writes or
 /// syncs, commands queue up without a system call. They are the next group.
 ///
-/// While the thread sleeps the writer `W` is here, and whoever has a [quick](Command::is_quick) command
-/// may take it for an [`InlineRound`](super::InlineRound). Only who has the writer changes a log.
+/// While the thread sleeps the writer `W` is here. A thread with a [quick](Command::is_quick) command may take it
+/// for an [`InlineRound`](super::InlineRound). Only who has the writer changes a log.
 ///
 /// What waits is bounded by the memory that its appends take.
 pub(crate) struct Queue<W> {

@@ -1,4 +1,4 @@
-//! Who looks at the replicas themselves: whoever may lead has all that was promised.
+//! A look at the replicas themselves: each that may lead has all that was promised.
 
 use std::time::Duration;
 
