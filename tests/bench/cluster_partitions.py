@@ -32,7 +32,6 @@ TOPIC_PARTITIONS = 500
 RECORD_BYTES = 100_000
 SETTLE_S = 5
 DEADLINE_S = 1200
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def main():
@@ -96,12 +95,7 @@ def print_idle(cluster: Cluster, seconds: float):
 
 def cpu_seconds(cluster: Cluster) -> float:
     """Of all nodes since they were started."""
-    ticks = 0
-    for node in cluster.nodes:
-        # The name of the program, in parentheses, may hold anything.
-        fields = Path(f"/proc/{node.process.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / TICKS_PER_S
+    return sum(node.cpu_s() for node in cluster.nodes)
 
 
 def loopback_bytes() -> int:

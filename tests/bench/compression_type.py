@@ -61,13 +61,6 @@ def batch_of(records: int) -> Batch:
     return Batch(base_timestamp=T, max_timestamp=T + last, last_offset_delta=last, count=records, plain=plain)
 
 
-def processor_s(broker) -> float:
-    """What the process has used so far."""
-    ticks_per_s = 100
-    fields = Path(f"/proc/{broker.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / ticks_per_s
-
-
 def append(broker, topic: str, raw: bytes, times: int):
     request = produce_v3(topic, 0, raw, acks=1)
     with Connection(broker.bootstrap, timeout_s=120) as connection:
@@ -115,9 +108,9 @@ def measure(options, batch: Batch, brokers: list):
         for _ in range(options.rounds):
             for name in targets:
                 for broker in brokers:
-                    before = processor_s(broker)
+                    before = broker.cpu_s()
                     append(broker, f"{source}-to-{name.replace(' ', '-')}", raw, options.batches)
-                    used_us = (processor_s(broker) - before) * 1e6
+                    used_us = (broker.cpu_s() - before) * 1e6
                     spent[broker.kind, name].append(used_us / options.batches / options.records)
         kept = {broker.kind: statistics.median(spent[broker.kind, "producer"]) for broker in brokers}
         print(f"| {source} | kept (all of it) | | {kept['logway']:.3f} | {kept['kafka']:.3f} | |")

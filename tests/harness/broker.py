@@ -13,6 +13,7 @@ BROKERS = WORK / "brokers"
 
 READY_DEADLINE_S = 60
 POLL_INTERVAL_S = 0.005
+CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class BrokerFailed(Exception):
@@ -98,6 +99,12 @@ class Broker(LoggedProcess):
             if line.startswith(f"{what}:"):
                 return int(line.split()[1]) * 1024
         raise self._failure("is not running")
+
+    def cpu_s(self) -> float:
+        """The processor time that the process has taken, in seconds, to a hundredth."""
+        # The name of the program, in parentheses, may hold anything.
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_PER_S
 
     def log_since_start(self) -> str:
         """What the process has printed, on either stream, since it was last started."""

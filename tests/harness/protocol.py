@@ -8,6 +8,7 @@ import socket
 import struct
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 0, 1, 2, 3, 18, 19, 49
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 CLIENT_ID = "logway-tests"
 
@@ -55,6 +56,22 @@ class Connection:
         if correlation_id != self._correlation_id:
             raise ValueError(f"response {correlation_id} where {self._correlation_id} was due")
         return response[4:]
+
+    def choose_mechanism(self, mechanism: str):
+        """Says by what the client is going to say who it is."""
+        self._expect_success(self.request(SASL_HANDSHAKE, 1, string(mechanism)), mechanism)
+
+    def log_in(self, user: str, password: str):
+        """Says who the client is, by PLAIN."""
+        self.choose_mechanism("PLAIN")
+        token = f"\0{user}\0{password}".encode()
+        self._expect_success(self.request(SASL_AUTHENTICATE, 0, data(token)), user)
+
+    @staticmethod
+    def _expect_success(answer: bytes, what: str):
+        (error,) = struct.unpack_from(">h", answer)
+        if error != 0:
+            raise AssertionError(f"{what}: error code {error}")
 
     def is_closed_by_peer(self, timeout_s: float = 10) -> bool:
         """Waits for the broker to close the connection; false when it stays open and silent."""

@@ -1,6 +1,5 @@
 import contextlib
 import os
-import resource
 import signal
 import socket
 import ssl
@@ -10,16 +9,11 @@ import sys
 import time
 import unittest
 
-from polite import TOPIC, PoliteProducer, create_topic
-from secure import PASSWORD, SecureLogway
+from attacked import MEBIBYTE, POLITE_REQUESTS, Attacked
+from secure import SecureLogway
 
-from harness.protocol import Connection, data, parse_address, string
-from harness.waiting import wait_until
+from harness.protocol import SASL_AUTHENTICATE, Connection, data, parse_address
 
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
-P99_MS_MAX = 250
-POLITE_REQUESTS = 500
-MEBIBYTE = 1 << 20
 HALF_OPEN = 10_000
 # What TLS needs before it knows anything of a client.
 HALF_OPEN_BYTES_MAX = 32 << 10
@@ -31,46 +25,19 @@ USER = "alice"
 
 
 @unittest.skipIf(os.environ["AGAINST"] != "logway", "listeners are given as Logway takes them")
-class Floods(unittest.TestCase):
+class Floods(Attacked):
     """Strangers at listeners with TLS and SASL, beside a polite producer at another."""
 
-    @classmethod
-    def setUpClass(cls):
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
     def setUp(self):
-        self.broker = self.enterContext(SecureLogway("hostile-floods"))
-        self.broker.add_user(USER)
-        bootstrap = self.broker.addresses["PLAINTEXT"]
-        create_topic(bootstrap, TOPIC)
-        self.polite = self.enterContext(PoliteProducer(bootstrap))
-        self.rss_bytes_before = self.rss_bytes_most = self.broker.rss_bytes()
-
-    def connect(self, listener: str, count: int) -> list[Connection]:
-        stack = self.enterContext(contextlib.ExitStack())
-        return [stack.enter_context(Connection(self.broker.addresses[listener], DEADLINE_S)) for _ in range(count)]
-
-    def attack(self, step, growth_bytes_max: int = SecureLogway.rss_growth_bytes_max):
-        """Repeats a step of the attack until the polite producer has been served often enough, then judges."""
-        goal = self.polite.acked() + POLITE_REQUESTS
-        while self.polite.acked() < goal:
-            step()
-            self.polite.wait_for_acks(1)
-            self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
-        latency = self.polite.finish()
-        growth_bytes = self.rss_bytes_most - self.rss_bytes_before
-        print(f"{self.id().split('.')[-1]}: {latency}, resident memory +{growth_bytes // MEBIBYTE} MiB", flush=True)
-        self.assertLess(latency.p99_ms, P99_MS_MAX)
-        self.assertLess(growth_bytes, growth_bytes_max)
-        self.assertIsNone(self.broker.process.poll(), "the broker died")
-        self.assertNotIn("panicked", self.broker.log_since_start())
+        broker = self.enterContext(SecureLogway("hostile-floods"))
+        broker.add_user(USER)
+        self.watch(broker, broker.addresses["PLAINTEXT"])
 
     def test_ten_thousand_half_open_tls_connections(self):
         """Some say nothing, others break off in the middle of their first message, and 200 send it a byte at a time. All
         are closed in their time."""
         began = time.monotonic()
-        connections = self.connect("SSL", HALF_OPEN)
+        connections = self.connect(self.broker.addresses["SSL"], HALF_OPEN, DEADLINE_S)
         hello = client_hello()
         slow, silent = connections[:200], connections[200:]
         for connection in silent[::2]:
@@ -130,7 +97,7 @@ class Floods(unittest.TestCase):
     def test_tokens_that_are_too_large(self):
         """Announced, or in the client's nonce, which is repeated to it."""
         address = self.broker.addresses["SASL_PLAINTEXT"]
-        for connection in self.connect("SASL_PLAINTEXT", 100):
+        for connection in self.connect(address, 100, DEADLINE_S):
             connection.socket.sendall(struct.pack(">i", 100 * MEBIBYTE))
             self.assertTrue(connection.is_closed_by_peer(DEADLINE_S))
 
@@ -146,9 +113,7 @@ class Floods(unittest.TestCase):
 def choose(bootstrap: str, mechanism: str) -> Connection:
     """A connection whose client has chosen a mechanism."""
     connection = Connection(bootstrap, DEADLINE_S)
-    error = connection.request(SASL_HANDSHAKE, 1, string(mechanism))[:2]
-    if error != b"\0\0":
-        raise AssertionError(f"error code {error}")
+    connection.choose_mechanism(mechanism)
     return connection
 
 

@@ -1,11 +1,11 @@
 import contextlib
 import os
-import resource
 import select
 import struct
 import time
 import unittest
 
+from attacked import MEBIBYTE, Attacked
 from polite import TOPIC, PoliteProducer, create_topic
 
 from harness.brokers import KINDS
@@ -24,47 +24,20 @@ from harness.protocol import (
 )
 
 KIND = KINDS[os.environ["AGAINST"]]
-P99_MS_MAX = 250
-POLITE_REQUESTS = 500
-MEBIBYTE = 1 << 20
 
 
-class Slow(unittest.TestCase):
-    """Attackers beside a polite producer: its latency and the broker's memory stay within bounds."""
-
-    @classmethod
-    def setUpClass(cls):
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+class Slow(Attacked):
+    """Clients that stall or push, at a listener that asks nobody."""
 
     def setUp(self):
-        self.broker = KIND("hostile-slow").start()
-        self.addCleanup(self.broker.kill)
-        create_topic(self.broker.bootstrap, TOPIC)
-        self.polite = self.enterContext(PoliteProducer(self.broker.bootstrap))
-        self.rss_bytes_before = self.rss_bytes_most = self.broker.rss_bytes()
-
-    def connect(self, count: int) -> list[Connection]:
-        stack = self.enterContext(contextlib.ExitStack())
-        return [stack.enter_context(Connection(self.broker.bootstrap)) for _ in range(count)]
-
-    def attack(self, step, polite_requests: int = POLITE_REQUESTS, p99_ms_max: int = P99_MS_MAX):
-        """Repeats a step of the attack until the polite producer has been served often enough, then judges."""
-        goal = self.polite.acked() + polite_requests
-        while self.polite.acked() < goal:
-            step()
-            self.polite.wait_for_acks(1)
-            self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
-        latency = self.polite.finish()
-        growth_bytes = self.rss_bytes_most - self.rss_bytes_before
-        print(f"{self.id().split('.')[-1]}: {latency}, resident memory +{growth_bytes // MEBIBYTE} MiB")
-        self.assertLess(latency.p99_ms, p99_ms_max)
-        self.assertLess(growth_bytes, KIND.rss_growth_bytes_max)
+        broker = KIND("hostile-slow").start()
+        self.addCleanup(broker.kill)
+        self.watch(broker, broker.bootstrap)
 
     def test_two_hundred_connections_that_send_a_byte_at_a_time(self):
         request = request_header(PRODUCE, 3, 1) + produce_v3(TOPIC, 0, batch_v2([b"x" * 100_000], 0))
         sent = iter(struct.pack(">i", len(request)) + request)
-        connections = self.connect(200)
+        connections = self.connect(self.broker.bootstrap, 200)
 
         def one_byte_each():
             byte = bytes([next(sent)])
@@ -74,13 +47,13 @@ class Slow(unittest.TestCase):
         self.attack(one_byte_each)
 
     def test_announced_megabytes_that_never_come(self):
-        for connection in self.connect(30):
+        for connection in self.connect(self.broker.bootstrap, 30):
             connection.socket.sendall(struct.pack(">i", 10 * MEBIBYTE) + request_header(PRODUCE, 3, 1))
         self.attack(lambda: None)
 
     def test_fetchers_that_never_read(self):
         self.fill(64 * MEBIBYTE)
-        for connection in self.connect(50):
+        for connection in self.connect(self.broker.bootstrap, 50):
             for _ in range(20):
                 connection.send(FETCH, 4, fetch_v4("large", 0, 0, 50 * MEBIBYTE))
         self.attack(lambda: None)
@@ -89,7 +62,7 @@ class Slow(unittest.TestCase):
         body = struct.pack(">i", -1)
         request = request_header(METADATA, 1, 1) + body
         flood = (struct.pack(">i", len(request)) + request) * 1_000
-        connections = self.connect(50)
+        connections = self.connect(self.broker.bootstrap, 50)
         for connection in connections:
             connection.socket.setblocking(False)
 
@@ -103,7 +76,7 @@ class Slow(unittest.TestCase):
     def test_small_requests_with_large_answers(self):
         """Each asks for what would be created; the answer has all the settings of each of the topics."""
         body = create_topics_v5([f"t{number}" for number in range(1_000)], validate_only=True)
-        connections = self.connect(50)
+        connections = self.connect(self.broker.bootstrap, 50)
 
         def ask_again():
             for connection in connections:
@@ -116,12 +89,12 @@ class Slow(unittest.TestCase):
         self.attack(ask_again)
 
     def test_ten_thousand_idle_connections(self):
-        self.connect(10_000)
+        self.connect(self.broker.bootstrap, 10_000)
         self.attack(lambda: None)
 
     def test_a_thousand_consumers_that_read_a_byte_a_second(self):
         self.fill(64 * MEBIBYTE)
-        connections = self.connect(1_000)
+        connections = self.connect(self.broker.bootstrap, 1_000)
         for connection in connections:
             connection.send(FETCH, 4, fetch_v4("large", 0, 0, 50 * MEBIBYTE))
         due = time.monotonic()
@@ -139,7 +112,7 @@ class Slow(unittest.TestCase):
     def test_producers_that_push_ten_times_what_the_disk_takes(self):
         """Ten that never wait for an answer, each of which would keep the disk busy by itself."""
         create_topic(self.broker.bootstrap, "pushed")
-        pushers = [Pusher(connection, "pushed") for connection in self.connect(10)]
+        pushers = [Pusher(connection, "pushed") for connection in self.connect(self.broker.bootstrap, 10)]
         began = time.monotonic()
         # Who shares a disk with them waits for what it has to write for them.
         self.attack(lambda: [pusher.push() for pusher in pushers], polite_requests=200, p99_ms_max=2_000)

@@ -30,14 +30,11 @@ from harness.protocol import (
     Connection,
     batch_v2,
     create_topic_v2,
-    data,
     fetch_v4,
     produce_error_v3,
     produce_v3,
-    string,
 )
 
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 TOPIC, USER = "measured", "alice"
 AT_ONCE = 1_000
 # Not durable, so that the disk is not in it.
@@ -68,10 +65,7 @@ def add_acls(broker, count: int):
 
 def log_in(broker) -> Connection:
     connection = Connection(broker.addresses["SASL_PLAINTEXT"], 60)
-    token = f"\0{USER}\0{PASSWORD}".encode()
-    for api, version, body in ((SASL_HANDSHAKE, 1, string("PLAIN")), (SASL_AUTHENTICATE, 0, data(token))):
-        if connection.request(api, version, body)[:2] != b"\0\0":
-            raise AssertionError("is not let in")
+    connection.log_in(USER, PASSWORD)
     return connection
 
 

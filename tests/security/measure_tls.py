@@ -9,7 +9,6 @@ processor time that the broker took for a GB, and of each pair their ratio.
 """
 
 import argparse
-import os
 import re
 import socket
 import ssl
@@ -25,7 +24,6 @@ from harness.protocol import parse_address
 
 RECORD_BYTES = 1_000
 LISTENERS = ("PLAINTEXT", "SSL")
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 DEADLINE_S = 600
 AS_KAFKA_FLUSHES = {"log.flush.interval.messages": "9223372036854775807"}
 
@@ -45,12 +43,6 @@ class SecureKafka(ApacheKafka):
         self.bootstrap, self.addresses = plain, {"PLAINTEXT": plain, "SSL": tls}
 
 
-def cpu_s(broker) -> float:
-    """The processor time that a broker's process has taken, in seconds."""
-    fields = Path(f"/proc/{broker.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-
-
 def turn(broker, listener: str, authority: Path, records: int, topic: str) -> dict[str, tuple[float, float]]:
     """By direction, the client's MB/s and the broker's CPU seconds for a GB."""
     client = AdminClient({"bootstrap.servers": broker.addresses["PLAINTEXT"]})
@@ -65,12 +57,12 @@ def turn(broker, listener: str, authority: Path, records: int, topic: str) -> di
     figures = {}
     for direction, tool, words in (("produce", "ProducerPerformance", produce),
                                    ("fetch", "ConsumerPerformance", ["--timeout", "60000"])):
-        before_s = cpu_s(broker)
+        before_s = broker.cpu_s()
         command = java(need_kafka(), f"org.apache.kafka.tools.{tool}", [*common, *words], "-Xmx512m")
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
         if done.returncode != 0:
             raise AssertionError(f"{tool}: {done.stdout}{done.stderr}")
-        took_s = cpu_s(broker) - before_s
+        took_s = broker.cpu_s() - before_s
         figures[direction] = megabytes_a_second(direction, done.stdout, records), took_s / (records * RECORD_BYTES / 1e9)
     client.delete_topics([topic])[topic].result(60)
     return figures

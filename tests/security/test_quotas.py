@@ -14,13 +14,11 @@ from harness.protocol import (
     array,
     batch_v2,
     create_topic_v2,
-    data,
     produce_error_v3,
     produce_v3,
     string,
 )
 
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 DEADLINE_S = 30
 TOPIC = "pushed"
 PUSHED_BYTES = 1_000_000
@@ -91,9 +89,7 @@ class Quotas(unittest.TestCase):
         listener = "SASL_PLAINTEXT" if user else "PLAINTEXT"
         with Connection(self.broker.addresses[listener], DEADLINE_S, client_id) as connection:
             if user:
-                self.assertEqual(connection.request(SASL_HANDSHAKE, 1, string("PLAIN"))[:2], b"\0\0")
-                token = f"\0{user}\0{PASSWORD}".encode()
-                self.assertEqual(connection.request(SASL_AUTHENTICATE, 0, data(token))[:2], b"\0\0")
+                connection.log_in(user, PASSWORD)
             batch = batch_v2([b"x" * PUSHED_BYTES], int(time.time() * 1000))
             answer = connection.request(PRODUCE, 3, produce_v3(TOPIC, 0, batch))
             self.assertEqual(produce_error_v3(answer), 0)

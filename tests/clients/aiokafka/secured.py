@@ -21,15 +21,7 @@ class Secured:
             settings["ssl_context"] = create_ssl_context(
                 cafile=task.ca, certfile=task.certificate or None, keyfile=task.key or None
             )
-        if task.token:
-            settings |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Token(task.token)}
-        elif task.mechanism:
-            settings |= {
-                "sasl_mechanism": task.mechanism,
-                "sasl_plain_username": task.user,
-                "sasl_plain_password": task.password,
-            }
-        return settings
+        return settings | task.sasl_settings(Token)
 
     def connect(self):
         self.run(AIOKafkaAdminClient, lambda admin: admin.list_topics())

@@ -22,15 +22,7 @@ class Secured:
             settings["ssl_cafile"] = task.ca
         if task.certificate:
             settings |= {"ssl_certfile": task.certificate, "ssl_keyfile": task.key}
-        if task.token:
-            settings |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Token(task.token)}
-        elif task.mechanism:
-            settings |= {
-                "sasl_mechanism": task.mechanism,
-                "sasl_plain_username": task.user,
-                "sasl_plain_password": task.password,
-            }
-        return settings
+        return settings | task.sasl_settings(Token)
 
     def connect(self):
         with closing(kafka.KafkaAdminClient(**self.settings())) as admin:

@@ -1,4 +1,4 @@
-"""Does with a client in Python what tests/security/clients/test_matrix.py asks for: see there for the lines in and out."""
+"""Does with a client in Python what tests/security/clients/matrix.py asks for: see there for the lines in and out."""
 
 import logging
 import sys
@@ -33,6 +33,18 @@ class Task:
     @property
     def protocol(self) -> str:
         return ("SASL_" if self.mechanism else "") + ("SSL" if self.ca else "PLAINTEXT")
+
+    def sasl_settings(self, provider) -> dict:
+        """How kafka-python and aiokafka are told who they are. `provider(token)` gives a token when it is asked for."""
+        if self.token:
+            return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider(self.token)}
+        if self.mechanism:
+            return {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.user,
+                "sasl_plain_password": self.password,
+            }
+        return {}
 
 
 def main(name: str, version: str, client):
