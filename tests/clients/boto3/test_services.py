@@ -69,7 +69,7 @@ class Services(unittest.TestCase):
         self.assertEqual((status, b"PutMetricDataResponse" in body), (200, True), body)
         self.assertEqual(self.gauge("sum", "Form"), [7.5])
         # {"Namespace": "app", "MetricData": [{"MetricName": "Cbor", "Value": 1.5}]}
-        cbor = b"\xbf\x69Namespace\x63app\x6aMetricData\x81\xbf\x6aMetricName\x64Cbor\x65Value\xf9\x3e\x00\xff\xff"
+        cbor = b"\xbf\x69Namespace\x63app\x6aMetricData\x81\xbf\x6aMetricName\x64Cbor\x65Value\xfb\x3f\xf8\0\0\0\0\0\0\xff\xff"
         path = "/service/GraniteServiceVersion20100801/operation/PutMetricData"
         status, body = self.raw(path, "application/cbor", cbor)
         self.assertEqual((status, body), (200, b""))

@@ -4,7 +4,7 @@ import threading
 import time
 import unittest
 
-from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from streams import DEADLINE_S, client
 
 from harness.cluster import Cluster
@@ -69,7 +69,7 @@ class Race:
         try:
             while (seen := self.counter(dynamodb)) < self.until:
                 self.count(self.raise_from(dynamodb, seen))
-        except EndpointConnectionError:
+        except (ConnectionError, HTTPClientError):
             pass  # Its node was killed.
         except Exception as error:
             self.failed.append(error)
@@ -99,7 +99,7 @@ class Race:
             if code not in ("ConditionalCheckFailedException", "InternalServerError"):
                 raise
             return False if code == "ConditionalCheckFailedException" else None
-        except (ConnectionClosedError, ReadTimeoutError):
+        except (ConnectionError, HTTPClientError):
             return None
 
     def count(self, won: bool | None):

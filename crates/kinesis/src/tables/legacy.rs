@@ -136,3 +136,105 @@ pub(crate) fn attribute_updates(input: &Structure) -> Result<Option<Vec<Action>>
     }
     Ok(Some(actions))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+    use crate::tables::OPERATIONS;
+    use crate::tables::attribute::{Item, item_of};
+    use crate::tables::expression::update::updated;
+    use crate::type_error::TypeErrors;
+
+    /// A request of UpdateItem.
+    fn input(body: &str) -> Structure {
+        let update = OPERATIONS.iter().find(|it| it.text == "UpdateItem").expect("is served");
+        let errors = TypeErrors::default();
+        json::decode(body.as_bytes(), update.input, &errors).expect("is JSON")
+    }
+
+    fn lease() -> Item {
+        let body =
+            r#"{"Key":{"leaseOwner":{"S":"one"},"leaseCounter":{"N":"7"},"parents":{"SS":["a"]}}}"#;
+        item_of(input(body).get("Key")).expect("is an item")
+    }
+
+    #[test]
+    fn what_is_expected_holds_or_not() {
+        for (expected_attributes, operator, holds) in [
+            (r#""leaseOwner":{"Value":{"S":"one"}}"#, "AND", true),
+            (
+                r#""leaseOwner":{"Value":{"S":"one"},"Exists":true},"checkpointOwner":{"Exists":false}"#,
+                "AND",
+                true,
+            ),
+            (
+                r#""leaseOwner":{"Value":{"S":"two"}},"leaseCounter":{"Value":{"N":"7.0"}}"#,
+                "AND",
+                false,
+            ),
+            (
+                r#""leaseOwner":{"Value":{"S":"two"}},"leaseCounter":{"Value":{"N":"7.0"}}"#,
+                "OR",
+                true,
+            ),
+            (r#""leaseOwner":{"Exists":false}"#, "AND", false),
+            (
+                r#""leaseCounter":{"ComparisonOperator":"BETWEEN","AttributeValueList":[{"N":"1"},{"N":"7"}]}"#,
+                "AND",
+                true,
+            ),
+            (r#""leaseOwner":{"ComparisonOperator":"NOT_NULL"}"#, "AND", true),
+            (
+                r#""parents":{"ComparisonOperator":"NOT_CONTAINS","AttributeValueList":[{"S":"a"}]}"#,
+                "AND",
+                false,
+            ),
+        ] {
+            let body = format!(
+                r#"{{"Expected":{{{expected_attributes}}},"ConditionalOperator":"{operator}"}}"#
+            );
+            let condition = expected(&input(&body)).expect("is right").expect("is there");
+            assert_eq!(condition.holds(&lease()), holds, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_expected_is_told_why() {
+        for (body, told) in [
+            (
+                r#""Expected":{"a":{}}"#,
+                "Value must be provided when Exists is true for Attribute: a",
+            ),
+            (
+                r#""Expected":{"a":{"Exists":false,"Value":{"S":"x"}}}"#,
+                "Value cannot be used when Exists is false",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"EQ"}}"#,
+                "Invalid number of argument(s) for the EQ",
+            ),
+            (
+                r#""Expected":{},"ConditionExpression":"a = :b""#,
+                "Can not use both expression and non-expression",
+            ),
+        ] {
+            let error = expected(&input(&format!("{{{body}}}"))).expect_err(body);
+            let message = error.message.unwrap_or_default();
+            assert!(message.contains(told), "{message}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_put_added_and_deleted() {
+        let body = r#"{"AttributeUpdates":{"leaseOwner":{"Action":"DELETE"},"leaseCounter":{"Action":"ADD","Value":{"N":"1"}},
+            "parents":{"Action":"DELETE","Value":{"SS":["a"]}},"checkpoint":{"Value":{"S":"LATEST"}},
+            "switches":{"Action":"ADD","Value":{"N":"2"}}}}"#;
+        let actions = attribute_updates(&input(body)).expect("are right").expect("are there");
+        let after = updated(&lease(), &actions).expect("can be");
+        let expected = r#"{"Key":{"leaseCounter":{"N":"8"},"checkpoint":{"S":"LATEST"},"switches":{"N":"2"}}}"#;
+        assert_eq!(after, item_of(input(expected).get("Key")).expect("is an item"));
+        let nothing = attribute_updates(&input(r#"{"AttributeUpdates":{"a":{"Action":"ADD"}}}"#));
+        assert!(nothing.is_err());
+    }
+}

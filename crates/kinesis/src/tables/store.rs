@@ -13,7 +13,7 @@ use bytes::Bytes;
 use logway_log::random_uuid;
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
-use logway_node::streams::anywhere::{Partition, PartitionWish};
+use logway_node::streams::anywhere::{Partition, PartitionWish, Search};
 use logway_node::tasks::wall_clock;
 use logway_node::{Failure, Node};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Header};
@@ -258,17 +258,16 @@ impl Table {
         if leader_epoch != view.leader_epoch && tried.is_none() {
             *view = View::empty(leader_epoch);
         }
-        loop {
+        // A new leader says so only when it knows all that the one before it has acknowledged.
+        let end = node.search_anywhere(self.partition, Search::End).await.map_err(of_failure)?;
+        if end < view.next {
+            *view = View::empty(leader_epoch);
+            return Err(failed("the log of the table has changed"));
+        }
+        while view.next < end {
             let wish =
                 PartitionWish { offset: view.next, max_bytes: READ_BYTES, wait: Duration::ZERO };
-            let read = match node.read_anywhere(self.partition, wish).await {
-                Ok(read) => read,
-                Err(failure) if failure.code == ErrorCode::OffsetOutOfRange && view.next.0 > 0 => {
-                    *view = View::empty(leader_epoch);
-                    return Err(failed("the log of the table has changed"));
-                }
-                Err(failure) => return Err(of_failure(failure)),
-            };
+            let read = node.read_anywhere(self.partition, wish).await.map_err(of_failure)?;
             let before = view.next;
             take_over(node, view, read.batches, tried.as_deref_mut()).await?;
             view.next = view.next.max(read.next);
@@ -280,13 +279,11 @@ impl Table {
                 self.note_bytes(&view.state);
                 return Err(throttled("there is no memory for the table"));
             }
-            if view.next >= read.end {
-                return Ok(());
-            }
             if view.next == before {
                 return Err(failed("the records of the table cannot be read"));
             }
         }
+        Ok(())
     }
 
     fn leader_epoch(&self, node: &Node) -> Result<LeaderEpoch, ApiError> {
