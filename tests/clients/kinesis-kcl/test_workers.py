@@ -100,8 +100,10 @@ class Workers(unittest.TestCase):
 
     def test_all_records_reach_workers_in_order(self):
         self.kinesis.create_stream(StreamName=self.stream, ShardCount=8)
-        workers = [self.start_worker(number) for number in range(WORKERS)]
+        # The first one makes the tables: of several that do so at once, the library lets all but one fail.
+        workers = [self.start_worker(0)]
         self.until("a worker begins", self.read_notes)
+        workers += [self.start_worker(number) for number in range(1, WORKERS)]
         failed = []
 
         def put():
@@ -118,6 +120,8 @@ class Workers(unittest.TestCase):
         self.reshard(16)
         workers[0].kill()
         self.until("two thirds are put", lambda: failed or self.put >= RECORDS * 2 / 3)
+        # No more than half of them at once, as at AWS.
+        self.reshard(8)
         self.reshard(4)
         putting.join()
         self.assertEqual(failed, [])

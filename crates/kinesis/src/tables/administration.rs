@@ -296,7 +296,13 @@ fn change(definition: &mut Definition, input: &Structure) -> Result<(), ApiError
     let attributes = attribute_definitions(input);
     for update in input.list("GlobalSecondaryIndexUpdates").iter().filter_map(structure) {
         if let Some(create) = update.structure("Create") {
-            definition.indexes.push(index_of(create, &attributes)?);
+            let index = index_of(create, &attributes)?;
+            if definition.index(&index.name).is_some() {
+                return Err(ApiError::validation(
+                    "Attempting to create an index which already exists",
+                ));
+            }
+            definition.indexes.push(index);
         }
         if let Some(delete) = update.structure("Delete") {
             let name = delete.text("IndexName").unwrap_or_default();
