@@ -21,7 +21,7 @@ KEYS = 500
 
 WORKERS = 3
 
-# It takes half a minute on two cores with nothing else to do.
+# Virtual machines of Java that start on a loaded machine take minutes.
 DEADLINE_S = 480 + RECORDS / 1_000
 
 
