@@ -39,6 +39,7 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
 const OTHERS: &[&Declaration] = &[
     &channel::memory::DECLARATION,
     &channel::file::DECLARATION,
+    &channel::spillable::DECLARATION,
     &interceptor::TIMESTAMP,
     &interceptor::HOST,
     &interceptor::STATIC,

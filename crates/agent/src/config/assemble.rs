@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::component::{Lines, Say, declaration, settings};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
 use crate::channel::transaction_default;
-use crate::declaration::{Declaration, Role, nearest};
+use crate::declaration::{Declaration, Key, Kind, Role, nearest};
 use crate::registry;
 use crate::selector::Selector;
 use crate::settings::Settings;
@@ -125,7 +125,9 @@ fn channel(name: &str, mut lines: Lines, is_flume: bool, say: Say<'_>) -> Option
     let kind = lines.take("type");
     let declared = declaration(Role::Channel, &component, kind.as_ref(), begin, say)?;
     let settings = settings(declared, component, name, lines, is_flume, say);
-    let capacity = declared.key("capacity").and_then(|key| settings.limit(key.name));
+    let is_number = |key: &&Key| matches!(key.kind, Kind::Number(..));
+    let capacity = declared.key("capacity").filter(is_number);
+    let capacity = capacity.and_then(|key| settings.limit(key.name));
     if let (Some(capacity), Some(bound)) = (capacity, transaction_bound(&settings))
         && bound > capacity
     {
