@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions, Password, Security};
 use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
+use logway_record::Compression;
 use logway_security::tls::client_config;
 
 use crate::declaration::{Fallback, Key, Kind, key};
@@ -56,6 +57,17 @@ pub(crate) fn client(settings: &Settings) -> Result<Client, StartError> {
     let connection =
         ConnectionOptions { security: security(settings)?, ..ConnectionOptions::default() };
     Ok(Client::new(addresses, ClientOptions { connection, ..ClientOptions::default() }))
+}
+
+/// What `kafka.producer.compression.type` says.
+pub(crate) fn compression(settings: &Settings) -> Compression {
+    match settings.required("kafka.producer.compression.type").trim().to_lowercase().as_str() {
+        "gzip" => Compression::Gzip,
+        "snappy" => Compression::Snappy,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        _ => Compression::None,
+    }
 }
 
 fn security(settings: &Settings) -> Result<Security, StartError> {

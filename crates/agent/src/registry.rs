@@ -40,6 +40,8 @@ const OTHERS: &[&Declaration] = &[
     &channel::memory::DECLARATION,
     &channel::file::DECLARATION,
     &channel::spillable::DECLARATION,
+    &channel::topic::KAFKA,
+    &channel::topic::LOGWAY,
     &interceptor::TIMESTAMP,
     &interceptor::HOST,
     &interceptor::STATIC,

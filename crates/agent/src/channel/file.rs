@@ -33,14 +33,12 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     doc: "Events wait on disk, in segments of the storage engine's log. A put returns when its events are on stable \
           storage; puts that come together share one sync. Files that Flume's own file channel has written are \
           not read: let Flume empty them before.",
-    keys: &[
-        key(
-            "capacity",
-            Kind::Number(1, i64::MAX, "events"),
-            Fallback::Is("1000000"),
-            "How many events it holds.",
-        ),
-    ],
+    keys: &[key(
+        "capacity",
+        Kind::Number(1, i64::MAX, "events"),
+        Fallback::Is("1000000"),
+        "How many events it holds.",
+    )],
     shared: &[FILES, super::TRANSACTION, super::KEEP_ALIVE],
 };
 

@@ -3,24 +3,28 @@
 //! A put is claimed first and made then, so that a source knows of all its channels that they have room before
 //! any of them has its events. A take is committed by [`Taken::commit`]; dropped, its events are next again.
 
+mod ages;
 pub(crate) mod file;
 pub(crate) mod memory;
 mod room;
 pub(crate) mod spillable;
 mod taken;
+pub(crate) mod topic;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use self::ages::Ages;
 use self::file::FileQueue;
 use self::memory::{MemoryQueue, bytes_of};
 use self::room::{Claim, Room};
 use self::spillable::{SpillableClaim, SpillableQueue, SpillableTake};
 use self::taken::Held;
 pub(crate) use self::taken::Taken;
+use self::topic::TopicQueue;
 use crate::counters::ChannelCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{ChannelError, StartError};
@@ -32,7 +36,7 @@ const TRANSACTION: &[Key] = &[key(
     "transactionCapacity",
     Kind::Number(1, i64::MAX, "events"),
     Fallback::Nothing,
-    "How many events a source puts, or a sink takes, in one transaction. 100 for a memory channel, 10000 for channels with files.",
+    "How many events a source puts, or a sink takes, in one transaction. 100 for a memory channel, 10000 for others.",
 )];
 
 /// And those where a put waits for room.
@@ -56,7 +60,8 @@ pub(crate) struct Channel {
     transaction_events_max: u64,
     /// How long a put waits for room, in those that have but one place for it.
     keep_alive: Duration,
-    arrived: Notify,
+    arrived: Arc<Notify>,
+    ages: Mutex<Ages>,
     queue: Queue,
 }
 
@@ -65,6 +70,7 @@ enum Queue {
     Memory(MemoryQueue),
     File(Box<FileQueue>),
     Spillable(Box<SpillableQueue>),
+    Topic(Box<TopicQueue>),
 }
 
 /// Room in a channel for some events.
@@ -78,14 +84,20 @@ pub(crate) struct Reservation {
 enum Claimed {
     Room(Claim),
     Spillable(SpillableClaim),
+    /// A topic is not full.
+    Nothing,
 }
 
 impl Channel {
     pub(crate) async fn open(settings: &Settings) -> Result<Arc<Channel>, StartError> {
         let kind = settings.declaration.name;
         let mut keep_alive = Duration::ZERO;
+        let arrived = Arc::new(Notify::new());
         let queue = match kind {
             "spillablememory" => Queue::Spillable(Box::new(SpillableQueue::open(settings).await?)),
+            "kafka" | "logway" => {
+                Queue::Topic(Box::new(TopicQueue::open(settings, Arc::clone(&arrived))?))
+            }
             _ => {
                 keep_alive = settings.seconds("keep-alive");
                 let capacity = settings.number("capacity");
@@ -101,21 +113,28 @@ impl Channel {
         };
         let bound =
             settings.limit("transactionCapacity").unwrap_or_else(|| transaction_default(kind));
-        Ok(Arc::new(Channel {
+        let channel = Channel {
             name: settings.name.clone(),
             counters: ChannelCounters::default(),
             transaction_events_max: bound,
             keep_alive,
-            arrived: Notify::new(),
+            arrived,
+            ages: Mutex::default(),
             queue,
-        }))
+        };
+        channel.ages().put(channel.len());
+        Ok(Arc::new(channel))
+    }
+
+    fn ages(&self) -> MutexGuard<'_, Ages> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it keeps what it holds when the process ends in good order, so that nothing has to be taken before.
     pub(crate) fn is_durable(&self) -> bool {
         match &self.queue {
             Queue::Memory(_) => false,
-            Queue::File(_) => true,
+            Queue::File(_) | Queue::Topic(_) => true,
             Queue::Spillable(spillable) => spillable.disk.is_some(),
         }
     }
@@ -130,14 +149,41 @@ impl Channel {
             Queue::Memory(memory) => memory.room.events(),
             Queue::File(file) => file.room.events(),
             Queue::Spillable(spillable) => spillable.len(),
+            Queue::Topic(topic) => topic.len(),
         }
     }
 
-    pub(crate) fn capacity(&self) -> u64 {
+    /// How many it could hold, if that is known.
+    pub(crate) fn capacity(&self) -> Option<u64> {
         match &self.queue {
-            Queue::Memory(memory) => memory.room.events_max(),
-            Queue::File(file) => file.room.events_max(),
-            Queue::Spillable(spillable) => spillable.capacity(),
+            Queue::Memory(memory) => Some(memory.room.events_max()),
+            Queue::File(file) => Some(file.room.events_max()),
+            Queue::Spillable(spillable) => Some(spillable.capacity()),
+            Queue::Topic(_) => None,
+        }
+    }
+
+    /// How long the oldest event has been waiting; none if there is none.
+    pub(crate) fn oldest_age(&self) -> Option<Duration> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.oldest_age(),
+            _ => self.ages().oldest(),
+        }
+    }
+
+    /// What this kind of channel alone counts.
+    pub(crate) fn own_counts(&self) -> Vec<(&'static str, u64)> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.counts().to_vec(),
+            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => Vec::new(),
+        }
+    }
+
+    /// The header in which events of this channel have an id, which a source gives them before their first put.
+    pub(crate) fn id_header(&self) -> Option<&str> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.id_header(),
+            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => None,
         }
     }
 
@@ -159,6 +205,10 @@ impl Channel {
             }
             Queue::File(file) => Claimed::Room(file.claim(events, self.keep_alive).await?),
             Queue::Spillable(spillable) => Claimed::Spillable(spillable.claim(events).await?),
+            Queue::Topic(topic) => {
+                topic.check(events).await?;
+                Claimed::Nothing
+            }
         };
         Ok(Reservation { channel: Arc::clone(self), claimed })
     }
@@ -196,6 +246,10 @@ impl Channel {
                 SpillableTake::Memory(events) => in_memory(events),
                 SpillableTake::Disk(events) => on_disk(events),
             },
+            Queue::Topic(topic) => {
+                let (take, events) = topic.take(max);
+                (Held::Topic(take), events)
+            }
         };
         Ok(Taken::new(Arc::clone(self), events, held))
     }
@@ -209,6 +263,10 @@ impl Channel {
                 0
             }
             Queue::Spillable(spillable) => spillable.close().await,
+            Queue::Topic(topic) => {
+                topic.close().await;
+                0
+            }
         }
     }
 }
@@ -233,19 +291,26 @@ impl Reservation {
         let claim = match (&channel.queue, claimed) {
             (Queue::Spillable(spillable), Claimed::Spillable(SpillableClaim { side, claim })) => {
                 spillable.put(side, events).await?;
-                claim
+                Some(claim)
             }
             (Queue::File(file), Claimed::Room(claim)) => {
                 file.put(events).await?;
-                claim
+                Some(claim)
             }
             (Queue::Memory(memory), Claimed::Room(claim)) => {
                 memory.put(events);
-                claim
+                Some(claim)
+            }
+            (Queue::Topic(topic), Claimed::Nothing) => {
+                topic.put(&events).await?;
+                None
             }
             _ => unreachable!("a claim is of its channel's kind"),
         };
-        claim.keep();
+        if let Some(claim) = claim {
+            claim.keep();
+        }
+        channel.ages().put(count as u64);
         channel.counters.put_successes.add(count);
         channel.arrived.notify_waiters();
         Ok(())

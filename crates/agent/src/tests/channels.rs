@@ -68,12 +68,12 @@ async fn what_is_rolled_back_is_next_again_in_its_order() {
         assert_eq!(first.events, events(0..4));
         let second = channel.take(4, SOON).await.expect("is taken");
         assert_eq!(second.events, events(4..8));
-        second.commit();
+        second.commit().await.expect("is committed");
         drop(first);
         assert_eq!(channel.len(), 6);
         let rest = channel.take(100, SOON).await.expect("is taken");
         assert_eq!(rest.events, [events(0..4), events(8..10)].concat());
-        rest.commit();
+        rest.commit().await.expect("is committed");
         assert_eq!(channel.len(), 0);
         assert!(channel.take(1, SOON).await.expect("is empty").events.is_empty());
         channel.close().await;
@@ -90,7 +90,7 @@ async fn one_event_can_be_committed_before_the_rest() {
         drop(taken);
         let left = channel.take(3, SOON).await.expect("is taken");
         assert_eq!(left.events, [events(0..1), events(2..3)].concat());
-        left.commit();
+        left.commit().await.expect("is committed");
         assert_eq!(channel.len(), 0);
         channel.close().await;
     }
@@ -106,7 +106,7 @@ async fn bounds_are_kept_and_named() {
     // What was taken and not committed holds its room.
     let taken = channel.take(5, SOON).await.expect("is taken");
     assert!(put_error(&channel, 0..3).await.contains("full"));
-    taken.commit();
+    taken.commit().await.expect("is committed");
     put(&channel, 0..3).await;
     let large = vec![Event::new(vec![0; 2000])];
     let error = channel.reserve(&large).await.expect_err("is too large").to_string();
@@ -139,7 +139,7 @@ async fn a_file_channel_keeps_what_was_not_committed() {
     for start in (0..1000).step_by(100) {
         put(&channel, start..start + 100).await;
     }
-    channel.take(300, SOON).await.expect("is taken").commit();
+    channel.take(300, SOON).await.expect("is taken").commit().await.expect("is committed");
     let id = {
         let taken = channel.take(1, SOON).await.expect("is taken");
         taken.event_id(0).expect("has one")
@@ -163,12 +163,13 @@ async fn a_file_channel_keeps_what_was_not_committed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
     let folder = tempfile::tempdir().expect("is made");
-    let small = "memoryCapacity = 10\noverflowCapacity = 30\noverflowTimeout = 0\ntransactionCapacity = 10";
+    let small =
+        "memoryCapacity = 10\noverflowCapacity = 30\noverflowTimeout = 0\ntransactionCapacity = 10";
     let channel = open_spillable(folder.path(), small).await;
     for start in (0..40).step_by(5) {
         put(&channel, start..start + 5).await;
     }
-    assert_eq!((channel.len(), channel.capacity()), (40, 40));
+    assert_eq!((channel.len(), channel.capacity()), (40, Some(40)));
     assert_eq!(put_error(&channel, 40..41).await, "channel c is full: 30 of 30 events");
     // A transaction is from memory or from the disk.
     let first = channel.take(10, SOON).await.expect("is taken");
@@ -182,7 +183,7 @@ async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
     for start in [0, 10] {
         let again = channel.take(10, SOON).await.expect("is taken");
         assert_eq!(again.events, events(start..start + 10));
-        again.commit();
+        again.commit().await.expect("is committed");
     }
     // Memory has room again, and its events are behind those of the disk.
     put(&channel, 40..45).await;
@@ -196,7 +197,7 @@ async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
     while channel.len() > 0 {
         let taken = channel.take(10, SOON).await.expect("is taken");
         found.extend(taken.events.clone());
-        taken.commit();
+        taken.commit().await.expect("is committed");
     }
     assert_eq!(found.last(), events(39..40).last());
     assert!(found.ends_with(&events(20..40)), "{found:?}");
