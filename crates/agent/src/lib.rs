@@ -37,6 +37,7 @@ mod sink;
 mod source;
 mod stop;
 mod supervisor;
+mod tls;
 
 pub use error::AgentError;
 pub use reference::render_reference;

@@ -70,12 +70,6 @@ const HOP: &[Key] = &[
         Fallback::Is("0"),
         "After so long a new connection is made, so that load moves; 0 for never.",
     ),
-    key(
-        "ssl",
-        Kind::Only(&["false"], "TLS to Flume's agents is not there yet"),
-        Fallback::Is("false"),
-        "TLS.",
-    ),
     key("maxIoWorkers", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
 ];
 
