@@ -5,7 +5,6 @@
 pub(crate) mod avro;
 pub(crate) mod file_roll;
 pub(crate) mod http;
-mod http_client;
 pub(crate) mod kafka;
 pub(crate) mod plain;
 pub(crate) mod thrift;

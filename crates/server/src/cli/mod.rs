@@ -141,7 +141,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Acl(command) => in_runtime(acl::run(command, &global)),
         Command::Token(command) => in_runtime(token::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
-        Command::Agent(command) => in_runtime(agent::run(command)),
+        Command::Agent(command) => in_runtime(agent::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
