@@ -138,19 +138,26 @@ impl Counted for crate::channel::Channel {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        vec![
+        let capacity = self.capacity().map(|capacity| ("ChannelCapacity", capacity));
+        let age = self.oldest_age().unwrap_or_default();
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let mut counts = vec![
             ("ChannelSize", self.len()),
-            ("ChannelCapacity", self.capacity()),
+            ("OldestEventAgeMs", age),
             ("EventPutAttemptCount", self.counters.put_attempts.get()),
             ("EventPutSuccessCount", self.counters.put_successes.get()),
             ("EventTakeAttemptCount", self.counters.take_attempts.get()),
             ("EventTakeSuccessCount", self.counters.take_successes.get()),
-        ]
+        ];
+        counts.extend(capacity);
+        counts.extend(self.own_counts());
+        counts
     }
 }
 
 /// What has a size and does not only grow.
-const GAUGES: &[&str] = &["ChannelSize", "ChannelCapacity", "OpenConnectionCount"];
+const GAUGES: &[&str] =
+    &["ChannelSize", "ChannelCapacity", "OldestEventAgeMs", "OpenConnectionCount"];
 
 /// The counters of all components that run.
 #[derive(Clone, Default)]

@@ -1,7 +1,10 @@
 //! From a source into its channels: interceptors, the selector, and one transaction on each channel.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+use logway_log::random_uuid;
 
 use crate::channel::{Channel, Reservation};
 use crate::counters::SourceCounters;
@@ -28,6 +31,8 @@ struct Shared {
     selector: Selector,
     interceptors: Vec<Interceptor>,
     counters: Arc<SourceCounters>,
+    /// Headers in which channels want an id, which has to stay the same when a batch is put again.
+    id_headers: Vec<String>,
 }
 
 /// The events for one channel.
@@ -46,7 +51,11 @@ impl Delivery {
         counters: Arc<SourceCounters>,
     ) -> Delivery {
         let source = source.to_owned();
-        Delivery(Arc::new(Shared { source, channels, selector, interceptors, counters }))
+        let id_headers = channels.iter().filter_map(|channel| channel.id_header());
+        let id_headers: Vec<String> =
+            id_headers.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect();
+        let shared = Shared { source, channels, selector, interceptors, counters, id_headers };
+        Delivery(Arc::new(shared))
     }
 
     pub(crate) fn counters(&self) -> &SourceCounters {
@@ -68,42 +77,69 @@ impl Delivery {
     /// Room is claimed in all required channels before one of them gets anything, and durable channels come
     /// first, because they alone can fail then. So a failure leaves nothing behind, unless the disk of a second
     /// durable channel fails: then the first has the batch, and has it twice when the source sends it again.
-    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), ChannelError> {
+    pub(crate) async fn deliver(&self, mut events: Vec<Event>) -> Result<(), ChannelError> {
         self.count_received(&events);
+        self.give_ids(&mut events);
         self.put(events).await
+    }
+
+    /// An event keeps the id that it came with: so what a sender repeats is known.
+    fn give_ids(&self, events: &mut [Event]) {
+        for header in &self.0.id_headers {
+            let batch = random_uuid().hyphenated().to_string();
+            for (index, event) in events.iter_mut().enumerate() {
+                if event.headers.get(header).is_none() {
+                    event.headers.set(header.as_str(), format!("{batch}-{index}"));
+                }
+            }
+        }
     }
 
     /// As [`Delivery::deliver`], again and again until the channels have room: for what comes from where it can
     /// wait. What no channel will ever take is dropped, with a line and a count. `false` if the end came before.
     pub(crate) async fn insist(&self, events: Vec<Event>, stop: &Stop) -> bool {
-        self.count_received(&events);
-        let mut pause = PAUSE_MIN;
-        loop {
-            match self.put(events.clone()).await {
-                Ok(()) => return true,
-                Err(error @ ChannelError::TooLarge { .. }) => {
-                    self.drop_events(events.len(), &error);
-                    return true;
-                }
-                Err(error) => {
-                    tracing::warn!(source = self.0.source, events = events.len(), %error, "channels take nothing; trying again");
-                }
-            }
-            if stop.sleep(pause).await {
-                return false;
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
+        self.insist_on(events, stop).await == 0
     }
 
     /// As [`Delivery::insist`], for what cannot be read again: if the end comes before, it is dropped.
     pub(crate) async fn insist_or_drop(&self, events: Vec<Event>, stop: &Stop) -> bool {
-        let count = events.len();
-        let is_delivered = self.insist(events, stop).await;
-        if !is_delivered {
-            self.drop_events(count, &"the agent ends");
+        let left = self.insist_on(events, stop).await;
+        if left > 0 {
+            self.drop_events(left, &"the agent ends");
         }
-        is_delivered
+        left == 0
+    }
+
+    /// Returns how many events are in no channel because the end came before. A batch that will never be taken is
+    /// halved until the events are found for which that is so.
+    async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop) -> usize {
+        self.count_received(&events);
+        self.give_ids(&mut events);
+        let mut pause = PAUSE_MIN;
+        let mut batches = vec![events];
+        while let Some(mut batch) = batches.pop() {
+            let error = match self.put(batch.clone()).await {
+                Ok(()) => continue,
+                Err(error) => error,
+            };
+            if error.is_final() {
+                match batch.len() {
+                    0 | 1 => self.drop_events(batch.len(), &error),
+                    length => {
+                        let second = batch.split_off(length / 2);
+                        batches.extend([second, batch]);
+                    }
+                }
+                continue;
+            }
+            tracing::warn!(source = self.0.source, events = batch.len(), %error, "channels take nothing; trying again");
+            batches.push(batch);
+            if stop.sleep(pause).await {
+                return batches.iter().map(Vec::len).sum();
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        0
     }
 
     /// Says and counts that events are lost.

@@ -71,6 +71,9 @@ pub(crate) enum ChannelError {
         "a transaction of {found} {unit} is above the {bound} {unit} that channel {channel} takes"
     )]
     TooLarge { channel: String, found: u64, bound: u64, unit: &'static str },
+    /// An event cannot be in this channel.
+    #[error("channel {channel}: {reason}")]
+    Unfit { channel: String, reason: String },
     /// The disk is nearly full.
     #[error(
         "channel {channel} takes nothing: {free_bytes} bytes are free at {path}, and minimumRequiredSpace is {bound_bytes}"
@@ -79,6 +82,13 @@ pub(crate) enum ChannelError {
     /// Its storage failed.
     #[error("channel {channel}: {reason}")]
     Storage { channel: String, reason: String },
+}
+
+impl ChannelError {
+    /// Whether the same events will never be taken.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, ChannelError::TooLarge { .. } | ChannelError::Unfit { .. })
+    }
 }
 
 /// Why a sink did not pass events on.

@@ -4,19 +4,23 @@ use std::time::{Duration, SystemTime};
 
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions, Password, Security};
 use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
+use logway_record::Compression;
 use logway_security::tls::client_config;
 
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::StartError;
 use crate::settings::Settings;
 
+/// The key for whom to speak to.
+pub(crate) const BROKERS: &str = "kafka.bootstrap.servers";
+
 /// The keys of all that speak to brokers.
 pub(crate) const CLUSTER: &[Key] = &[
     key(
-        "kafka.bootstrap.servers",
+        BROKERS,
         Kind::Text,
         Fallback::Required,
-        "Brokers to begin with, as `HOST:PORT,HOST:PORT`.",
+        "Brokers to begin with, as `HOST:PORT,HOST:PORT`. In a broker's process (`serve --agent`) it is that broker, if nothing is said.",
     ),
     key("kafka.tls", Kind::Flag, Fallback::Is("false"), "Whether connections are encrypted."),
     key(
@@ -51,11 +55,22 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client; connects when it is first used.
 pub(crate) fn client(settings: &Settings) -> Result<Client, StartError> {
-    let addresses = BrokerAddress::parse_list(settings.required("kafka.bootstrap.servers"));
-    let addresses = addresses.map_err(|error| format!("kafka.bootstrap.servers: {error}"))?;
+    let addresses = BrokerAddress::parse_list(settings.required(BROKERS));
+    let addresses = addresses.map_err(|error| format!("{BROKERS}: {error}"))?;
     let connection =
         ConnectionOptions { security: security(settings)?, ..ConnectionOptions::default() };
     Ok(Client::new(addresses, ClientOptions { connection, ..ClientOptions::default() }))
+}
+
+/// What `kafka.producer.compression.type` says.
+pub(crate) fn compression(settings: &Settings) -> Compression {
+    match settings.required("kafka.producer.compression.type").trim().to_lowercase().as_str() {
+        "gzip" => Compression::Gzip,
+        "snappy" => Compression::Snappy,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        _ => Compression::None,
+    }
 }
 
 fn security(settings: &Settings) -> Result<Security, StartError> {

@@ -14,7 +14,7 @@
 //! | `processor`, `sink` | from channels to the next hop |
 //! | `codec` | the formats of other programs |
 //! | `declaration`, `registry`, `reference` | which components there are, and what they can be told |
-//! | `counters`, `metrics` | what is counted, and shown |
+//! | `counters`, `metrics`, [`overview`] | what is counted, shown, and read from elsewhere |
 
 mod agent;
 mod channel;
@@ -25,9 +25,11 @@ mod declaration;
 mod delivery;
 mod error;
 mod event;
+mod http_client;
 mod interceptor;
 mod kafka_cluster;
 mod metrics;
+pub mod overview;
 mod processor;
 mod reference;
 mod registry;
@@ -37,6 +39,7 @@ mod sink;
 mod source;
 mod stop;
 mod supervisor;
+mod tls;
 
 pub use error::AgentError;
 pub use reference::render_reference;

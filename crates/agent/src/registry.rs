@@ -39,6 +39,9 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
 const OTHERS: &[&Declaration] = &[
     &channel::memory::DECLARATION,
     &channel::file::DECLARATION,
+    &channel::spillable::DECLARATION,
+    &channel::topic::KAFKA,
+    &channel::topic::LOGWAY,
     &interceptor::TIMESTAMP,
     &interceptor::HOST,
     &interceptor::STATIC,

@@ -139,14 +139,13 @@ async fn finish(mut agent: RunningAgent, patience: Duration) {
     agent.drain(patience, |_, _, channel| !channel.is_durable()).await;
     let channels = agent.end_sinks().await;
     for (name, (_, channel)) in channels {
-        let left = channel.len();
-        if left > 0 && !channel.is_durable() {
+        let lost = channel.close().await;
+        if lost > 0 {
             tracing::error!(
                 channel = name,
-                events = left,
+                events = lost,
                 "events in memory are lost: no sink has taken them"
             );
         }
-        channel.close().await;
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! It is a library so that the reference pages can be made from it (`examples/reference`).
 
+mod agent;
 mod cli;
 mod log;
 mod nodes;

@@ -30,6 +30,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::agent::{AgentOptions, BrokersAgent};
 use crate::log::{self, AuditLog, LEVEL_VARIABLE, Logs};
 use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
@@ -106,6 +107,13 @@ pub(crate) struct ServeArgs {
     /// journal where stderr is connected to it, else text [default: auto]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
+    /// Runs an agent in the broker's process, as 'logway agent run FILE' would beside it. Components that name no brokers
+    /// speak to this one, by its first listener
+    #[arg(long, value_name = "FILE")]
+    agent: Option<PathBuf>,
+    /// Where the agent's counters are served [default: nowhere]
+    #[arg(long, value_name = "ADDR", requires = "agent")]
+    agent_metrics: Option<String>,
     /// Any other setting, e.g. --set num.partitions=3
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     set: Vec<(String, String)>,
@@ -120,16 +128,22 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 pub(crate) struct Prepared {
     started_at: Instant,
     settings: BrokerSettings,
+    agent: Option<AgentOptions>,
     pub(crate) logs: Logs,
 }
 
 impl Prepared {
     /// Settles what the broker goes by, and sets up its log.
-    pub(crate) fn new(args: ServeArgs) -> anyhow::Result<Prepared> {
+    pub(crate) fn new(mut args: ServeArgs) -> anyhow::Result<Prepared> {
         let started_at = Instant::now();
+        let metrics = args.agent_metrics.take();
+        let agent = args.agent.take().map(|path| AgentOptions { path, metrics });
+        if let Some(agent) = &agent {
+            agent.check()?;
+        }
         let settings = settings_of(args)?;
         let logs = log::init_for_broker(&settings)?;
-        Ok(Prepared { started_at, settings, logs })
+        Ok(Prepared { started_at, settings, agent, logs })
     }
 
     /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
@@ -375,7 +389,7 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(prepared: Prepared) -> anyhow::Result<()> {
-    let Prepared { started_at, settings, logs } = prepared;
+    let Prepared { started_at, settings, agent, logs } = prepared;
     let lost = logs.audit.as_ref().map(AuditLog::lost).unwrap_or_default();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -401,6 +415,17 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let node = Arc::downgrade(broker.node());
     let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
     let http_server = tokio::spawn(logway_http::serve(http, state));
+    let address = broker.addresses().first().copied();
+    let mut agent = match agent.zip(address) {
+        Some((options, address)) => match BrokersAgent::start(options, address).await {
+            Ok(agent) => Some(agent),
+            Err(error) => {
+                broker.stop().await?;
+                return Err(error);
+            }
+        },
+        None => None,
+    };
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
@@ -417,13 +442,18 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
         _ = terminate.recv() => Ok("SIGTERM"),
         _ = interrupt.recv() => Ok("SIGINT"),
         () = next_of(&mut hangup) => Ok("SIGHUP"),
-        error = broker.failed() => Err(error),
+        error = broker.failed() => Err(error.into()),
+        error = failed(&mut agent) => Err(error),
     };
     stopping.store(true, Ordering::Relaxed);
     notify(notify::STOPPING);
     match outcome {
         Ok(signal) => {
             tracing::info!(signal, "stopping");
+            // First: what it has in memory goes to this broker.
+            if let Some(agent) = agent {
+                agent.stop().await;
+            }
             broker.stop().await?;
         }
         Err(error) => {
@@ -431,12 +461,20 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
             // for.
             tracing::error!(%error, "the broker cannot go on");
             let _ = tokio::time::timeout(FAILED_STOP_MAX, broker.stop()).await;
-            return Err(error.into());
+            return Err(error);
         }
     }
     // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
     http_server.abort();
     Ok(())
+}
+
+/// Waits until the agent cannot go on, if there is one.
+async fn failed(agent: &mut Option<BrokersAgent>) -> anyhow::Error {
+    match agent {
+        Some(agent) => agent.failed().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Where the log service listens, as the line of readiness tells it.

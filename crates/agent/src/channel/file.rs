@@ -19,7 +19,9 @@ use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit, Head
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use super::memory::bytes_of;
+use super::room::{Claim, Room};
+use crate::declaration::{Declaration, Fallback, Key, Kind, Role, key};
 use crate::error::{ChannelError, StartError, because};
 use crate::event::{Event, Headers};
 use crate::settings::Settings;
@@ -31,79 +33,81 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     doc: "Events wait on disk, in segments of the storage engine's log. A put returns when its events are on stable \
           storage; puts that come together share one sync. Files that Flume's own file channel has written are \
           not read: let Flume empty them before.",
-    keys: &[
-        key(
-            "capacity",
-            Kind::Number(1, i64::MAX, "events"),
-            Fallback::Is("1000000"),
-            "How many events it holds.",
-        ),
-        key(
-            "dataDirs",
-            Kind::Text,
-            Fallback::Is("~/.flume/file-channel/data"),
-            "The directory of its files. Flume takes several, with commas between; here it is one.",
-        ),
-        key(
-            "checkpointDir",
-            Kind::Ignored("the log has its checkpoints beside its files"),
-            Fallback::Nothing,
-            "Where Flume keeps its checkpoint.",
-        ),
-        key(
-            "minimumRequiredSpace",
-            Kind::Number(1 << 20, i64::MAX, "bytes"),
-            Fallback::Is("524288000"),
-            "With less space free on the disk, puts are refused.",
-        ),
-        key(
-            "maxFileSize",
-            Kind::Number(1 << 20, i64::MAX, "bytes"),
-            Fallback::Is("2146435071"),
-            "How large a segment grows, at most 1 GiB. A segment is deleted when all in it has been taken.",
-        ),
-        key(
-            "useDualCheckpoints",
-            Kind::Ignored("checkpoints are written beside the old one and renamed"),
-            Fallback::Nothing,
-            "Flume's second checkpoint.",
-        ),
-        key(
-            "backupCheckpointDir",
-            Kind::Ignored("see useDualCheckpoints"),
-            Fallback::Nothing,
-            "Its directory.",
-        ),
-        key(
-            "checkpointInterval",
-            Kind::Ignored("the log decides"),
-            Fallback::Nothing,
-            "Flume's time between checkpoints.",
-        ),
-        key(
-            "use-log-replay-v1",
-            Kind::Ignored("it is about Flume's files"),
-            Fallback::Nothing,
-            "Flume's older replay.",
-        ),
-        key(
-            "use-fast-replay",
-            Kind::Ignored("it is about Flume's files"),
-            Fallback::Nothing,
-            "Flume's replay without a queue.",
-        ),
-        key(
-            "checkpointOnClose",
-            Kind::Ignored("it always is written"),
-            Fallback::Nothing,
-            "Whether Flume writes a checkpoint at its end.",
-        ),
-    ],
-    shared: &[super::SHARED],
+    keys: &[key(
+        "capacity",
+        Kind::Number(1, i64::MAX, "events"),
+        Fallback::Is("1000000"),
+        "How many events it holds.",
+    )],
+    shared: &[FILES, super::TRANSACTION, super::KEEP_ALIVE],
 };
 
+/// About the files, also of a channel that only overflows into them.
+pub(super) const FILES: &[Key] = &[
+    key(
+        "dataDirs",
+        Kind::Text,
+        Fallback::Is("~/.flume/file-channel/data"),
+        "The directory of its files. Flume takes several, with commas between; here it is one.",
+    ),
+    key(
+        "checkpointDir",
+        Kind::Ignored("the log has its checkpoints beside its files"),
+        Fallback::Nothing,
+        "Where Flume keeps its checkpoint.",
+    ),
+    key(
+        "minimumRequiredSpace",
+        Kind::Number(1 << 20, i64::MAX, "bytes"),
+        Fallback::Is("524288000"),
+        "With less space free on the disk, puts are refused.",
+    ),
+    key(
+        "maxFileSize",
+        Kind::Number(1 << 20, i64::MAX, "bytes"),
+        Fallback::Is("2146435071"),
+        "How large a segment grows, at most 1 GiB. A segment is deleted when all in it has been taken.",
+    ),
+    key(
+        "useDualCheckpoints",
+        Kind::Ignored("checkpoints are written beside the old one and renamed"),
+        Fallback::Nothing,
+        "Flume's second checkpoint.",
+    ),
+    key(
+        "backupCheckpointDir",
+        Kind::Ignored("see useDualCheckpoints"),
+        Fallback::Nothing,
+        "Its directory.",
+    ),
+    key(
+        "checkpointInterval",
+        Kind::Ignored("the log decides"),
+        Fallback::Nothing,
+        "Flume's time between checkpoints.",
+    ),
+    key(
+        "use-log-replay-v1",
+        Kind::Ignored("it is about Flume's files"),
+        Fallback::Nothing,
+        "Flume's older replay.",
+    ),
+    key(
+        "use-fast-replay",
+        Kind::Ignored("it is about Flume's files"),
+        Fallback::Nothing,
+        "Flume's replay without a queue.",
+    ),
+    key(
+        "checkpointOnClose",
+        Kind::Ignored("it always is written"),
+        Fallback::Nothing,
+        "Whether Flume writes a checkpoint at its end.",
+    ),
+];
+
 /// What a put may have: it is one batch in memory, twice.
-pub(super) const TRANSACTION_BYTES_MAX: u64 = 64 << 20;
+const TRANSACTION_BYTES_MAX: u64 = 64 << 20;
 
 /// The most of a log that is read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -119,6 +123,7 @@ const FOLDER: &str = "logway-channel";
 /// A channel's log, and how far it has been taken.
 #[derive(Debug)]
 pub(super) struct FileQueue {
+    pub(super) room: Arc<Room>,
     channel: String,
     path: PathBuf,
     space_bytes_min: u64,
@@ -164,8 +169,11 @@ impl Cursor {
 }
 
 impl FileQueue {
-    /// Opens the log, with what a process before this has left in it.
-    pub(super) async fn open(settings: &Settings) -> Result<FileQueue, StartError> {
+    /// Opens the log, with what a process before this has left in it. Bytes are bounded by the disk alone.
+    pub(super) async fn open(
+        settings: &Settings,
+        events_max: u64,
+    ) -> Result<FileQueue, StartError> {
         let dirs = settings.required("dataDirs").to_owned();
         if dirs.contains(',') {
             return Err(format!("dataDirs is '{dirs}': a file channel has one directory here"));
@@ -184,7 +192,10 @@ impl FileQueue {
         let (cursor, committed) = (Arc::new(Mutex::new(cursor)), Arc::new(Notify::new()));
         let follower =
             tokio::spawn(follow(Arc::clone(&log), Arc::clone(&cursor), Arc::clone(&committed)));
+        let room = Room::new(&settings.name, events_max, i64::MAX as u64);
+        room.found(u64::try_from(log.log_end_offset().0 - next.0).unwrap_or(0), 0);
         Ok(FileQueue {
+            room,
             channel: settings.name.clone(),
             path,
             space_bytes_min: settings.number("minimumRequiredSpace"),
@@ -200,19 +211,28 @@ impl FileQueue {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many events are there.
-    pub(super) fn len(&self) -> u64 {
-        let count = self.log.log_end_offset().0 - self.log.log_start_offset().0;
-        u64::try_from(count).unwrap_or(0)
-    }
-
     /// A name that an event keeps, however often it is taken.
     pub(super) fn event_id(&self, offset: Offset) -> String {
         format!("{}-{}", self.dir.0.directory_id(), offset.0)
     }
 
+    /// Claims room, waiting for it as long as `patience`.
+    pub(super) async fn claim(
+        &self,
+        events: &[Event],
+        patience: Duration,
+    ) -> Result<Claim, ChannelError> {
+        let (found, bound) = (bytes_of(events), TRANSACTION_BYTES_MAX);
+        if found > bound {
+            let channel = self.channel.clone();
+            return Err(ChannelError::TooLarge { channel, found, bound, unit: "bytes" });
+        }
+        self.check_space()?;
+        self.room.claim(events.len() as u64, 0, patience).await
+    }
+
     /// Whether the disk has room.
-    pub(super) fn check_space(&self) -> Result<(), ChannelError> {
+    fn check_space(&self) -> Result<(), ChannelError> {
         let stat = rustix::fs::statvfs(&self.path).map_err(|error| {
             self.failed(format!("cannot look at {}: {error}", self.path.display()))
         })?;

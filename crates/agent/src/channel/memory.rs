@@ -1,8 +1,9 @@
 //! A channel in memory: fast, bounded, and gone with the process.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::room::Room;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
 
@@ -32,16 +33,23 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "Flume's guess at what headers take.",
         ),
     ],
-    shared: &[super::SHARED],
+    shared: &[super::TRANSACTION, super::KEEP_ALIVE],
 };
 
-/// The events that wait, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct MemoryQueue(Mutex<VecDeque<Event>>);
+/// The events that wait, oldest first, and how many there may be.
+#[derive(Debug)]
+pub(super) struct MemoryQueue {
+    pub(super) room: Arc<Room>,
+    events: Mutex<VecDeque<Event>>,
+}
 
 impl MemoryQueue {
+    pub(super) fn new(room: Arc<Room>) -> MemoryQueue {
+        MemoryQueue { room, events: Mutex::default() }
+    }
+
     fn events(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn put(&self, events: Vec<Event>) {
@@ -61,4 +69,9 @@ impl MemoryQueue {
             events.push_front(event);
         }
     }
+}
+
+/// What events count against a bound in bytes.
+pub(super) fn bytes_of(events: &[Event]) -> u64 {
+    events.iter().map(|event| event.size_bytes() as u64).sum()
 }

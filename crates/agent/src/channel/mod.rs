@@ -3,20 +3,28 @@
 //! A put is claimed first and made then, so that a source knows of all its channels that they have room before
 //! any of them has its events. A take is committed by [`Taken::commit`]; dropped, its events are next again.
 
+mod ages;
 pub(crate) mod file;
 pub(crate) mod memory;
 mod room;
+pub(crate) mod spillable;
+mod taken;
+pub(crate) mod topic;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use logway_model::Offset;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use self::ages::Ages;
 use self::file::FileQueue;
-use self::memory::MemoryQueue;
+use self::memory::{MemoryQueue, bytes_of};
 use self::room::{Claim, Room};
+use self::spillable::{SpillableClaim, SpillableQueue, SpillableTake};
+use self::taken::Held;
+pub(crate) use self::taken::Taken;
+use self::topic::TopicQueue;
 use crate::counters::ChannelCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{ChannelError, StartError};
@@ -24,24 +32,24 @@ use crate::event::Event;
 use crate::settings::Settings;
 
 /// What every channel can be told.
-const SHARED: &[Key] = &[
-    key(
-        "transactionCapacity",
-        Kind::Number(1, i64::MAX, "events"),
-        Fallback::Nothing,
-        "How many events a source puts, or a sink takes, in one transaction. 100 for a memory channel, 10000 for a file channel.",
-    ),
-    key(
-        "keep-alive",
-        Kind::Number(0, 86400, "s"),
-        Fallback::Is("3"),
-        "How long a put waits for room.",
-    ),
-];
+const TRANSACTION: &[Key] = &[key(
+    "transactionCapacity",
+    Kind::Number(1, i64::MAX, "events"),
+    Fallback::Nothing,
+    "How many events a source puts, or a sink takes, in one transaction. 100 for a memory channel, 10000 for others.",
+)];
+
+/// And those where a put waits for room.
+const KEEP_ALIVE: &[Key] = &[key(
+    "keep-alive",
+    Kind::Number(0, 86400, "s"),
+    Fallback::Is("3"),
+    "How long a put waits for room.",
+)];
 
 /// What a channel takes in one transaction, unless it says otherwise.
 pub(crate) fn transaction_default(kind: &str) -> u64 {
-    if kind == "file" { 10_000 } else { 100 }
+    if kind == "memory" { 100 } else { 10_000 }
 }
 
 /// A channel that runs. It outlives the sources and sinks of one configuration.
@@ -50,9 +58,10 @@ pub(crate) struct Channel {
     pub(crate) name: String,
     pub(crate) counters: ChannelCounters,
     transaction_events_max: u64,
+    /// How long a put waits for room, in those that have but one place for it.
     keep_alive: Duration,
-    room: Arc<Room>,
-    arrived: Notify,
+    arrived: Arc<Notify>,
+    ages: Mutex<Ages>,
     queue: Queue,
 }
 
@@ -60,58 +69,74 @@ pub(crate) struct Channel {
 enum Queue {
     Memory(MemoryQueue),
     File(Box<FileQueue>),
+    Spillable(Box<SpillableQueue>),
+    Topic(Box<TopicQueue>),
 }
 
 /// Room in a channel for some events.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     channel: Arc<Channel>,
-    claim: Claim,
+    claimed: Claimed,
 }
 
-/// Events that were taken and not committed.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    channel: Arc<Channel>,
-    pub(crate) events: Vec<Event>,
-    /// Of a durable channel: where each event is.
-    offsets: Vec<Offset>,
-    /// Of a channel in memory: what they hold of its room.
-    bytes: u64,
+enum Claimed {
+    Room(Claim),
+    Spillable(SpillableClaim),
+    /// A topic is not full.
+    Nothing,
 }
 
 impl Channel {
     pub(crate) async fn open(settings: &Settings) -> Result<Arc<Channel>, StartError> {
         let kind = settings.declaration.name;
+        let mut keep_alive = Duration::ZERO;
+        let arrived = Arc::new(Notify::new());
         let queue = match kind {
-            "file" => Queue::File(Box::new(FileQueue::open(settings).await?)),
-            _ => Queue::Memory(MemoryQueue::default()),
+            "spillablememory" => Queue::Spillable(Box::new(SpillableQueue::open(settings).await?)),
+            "kafka" | "logway" => {
+                Queue::Topic(Box::new(TopicQueue::open(settings, Arc::clone(&arrived))?))
+            }
+            _ => {
+                keep_alive = settings.seconds("keep-alive");
+                let capacity = settings.number("capacity");
+                match kind {
+                    "file" => Queue::File(Box::new(FileQueue::open(settings, capacity).await?)),
+                    _ => {
+                        let bytes_max = settings.number("byteCapacity");
+                        let room = Room::new(&settings.name, capacity, bytes_max);
+                        Queue::Memory(MemoryQueue::new(room))
+                    }
+                }
+            }
         };
-        let bytes_max = match &queue {
-            Queue::Memory(_) => settings.number("byteCapacity"),
-            // The disk bounds it.
-            Queue::File(_) => i64::MAX as u64,
-        };
-        let room = Room::new(&settings.name, settings.number("capacity"), bytes_max);
-        if let Queue::File(file) = &queue {
-            room.found(file.len(), 0);
-        }
         let bound =
             settings.limit("transactionCapacity").unwrap_or_else(|| transaction_default(kind));
-        Ok(Arc::new(Channel {
+        let channel = Channel {
             name: settings.name.clone(),
             counters: ChannelCounters::default(),
             transaction_events_max: bound,
-            keep_alive: settings.seconds("keep-alive"),
-            room,
-            arrived: Notify::new(),
+            keep_alive,
+            arrived,
+            ages: Mutex::default(),
             queue,
-        }))
+        };
+        channel.ages().put(channel.len());
+        Ok(Arc::new(channel))
     }
 
-    /// Whether it keeps what it holds when the process ends.
+    fn ages(&self) -> MutexGuard<'_, Ages> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it keeps what it holds when the process ends in good order, so that nothing has to be taken before.
     pub(crate) fn is_durable(&self) -> bool {
-        matches!(self.queue, Queue::File(_))
+        match &self.queue {
+            Queue::Memory(_) => false,
+            Queue::File(_) | Queue::Topic(_) => true,
+            Queue::Spillable(spillable) => spillable.disk.is_some(),
+        }
     }
 
     pub(crate) fn transaction_events_max(&self) -> usize {
@@ -120,11 +145,46 @@ impl Channel {
 
     /// How many events it holds, those included that are on their way in or out.
     pub(crate) fn len(&self) -> u64 {
-        self.room.events()
+        match &self.queue {
+            Queue::Memory(memory) => memory.room.events(),
+            Queue::File(file) => file.room.events(),
+            Queue::Spillable(spillable) => spillable.len(),
+            Queue::Topic(topic) => topic.len(),
+        }
     }
 
-    pub(crate) fn capacity(&self) -> u64 {
-        self.room.events_max()
+    /// How many it could hold, if that is known.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        match &self.queue {
+            Queue::Memory(memory) => Some(memory.room.events_max()),
+            Queue::File(file) => Some(file.room.events_max()),
+            Queue::Spillable(spillable) => Some(spillable.capacity()),
+            Queue::Topic(_) => None,
+        }
+    }
+
+    /// How long the oldest event has been waiting; none if there is none.
+    pub(crate) fn oldest_age(&self) -> Option<Duration> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.oldest_age(),
+            _ => self.ages().oldest(),
+        }
+    }
+
+    /// What this kind of channel alone counts.
+    pub(crate) fn own_counts(&self) -> Vec<(&'static str, u64)> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.counts().to_vec(),
+            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => Vec::new(),
+        }
+    }
+
+    /// The header in which events of this channel have an id, which a source gives them before their first put.
+    pub(crate) fn id_header(&self) -> Option<&str> {
+        match &self.queue {
+            Queue::Topic(topic) => topic.id_header(),
+            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => None,
+        }
     }
 
     /// Makes sure of room for some events, waiting for it as long as the channel's keep-alive.
@@ -133,26 +193,24 @@ impl Channel {
         events: &[Event],
     ) -> Result<Reservation, ChannelError> {
         self.counters.put_attempts.add(events.len());
-        let count = events.len() as u64;
-        let too_large = |found, bound, unit| {
-            Err(ChannelError::TooLarge { channel: self.name.clone(), found, bound, unit })
-        };
-        if count > self.transaction_events_max {
-            return too_large(count, self.transaction_events_max, "events");
+        let (found, bound) = (events.len() as u64, self.transaction_events_max);
+        if found > bound {
+            let channel = self.name.clone();
+            return Err(ChannelError::TooLarge { channel, found, bound, unit: "events" });
         }
-        let bytes: u64 = events.iter().map(|event| event.size_bytes() as u64).sum();
-        let claimed_bytes = match &self.queue {
-            Queue::Memory(_) => bytes,
-            Queue::File(file) => {
-                if bytes > file::TRANSACTION_BYTES_MAX {
-                    return too_large(bytes, file::TRANSACTION_BYTES_MAX, "bytes");
-                }
-                file.check_space()?;
-                0
+        let claimed = match &self.queue {
+            Queue::Memory(memory) => {
+                let claim = memory.room.claim(found, bytes_of(events), self.keep_alive).await?;
+                Claimed::Room(claim)
+            }
+            Queue::File(file) => Claimed::Room(file.claim(events, self.keep_alive).await?),
+            Queue::Spillable(spillable) => Claimed::Spillable(spillable.claim(events).await?),
+            Queue::Topic(topic) => {
+                topic.check(events).await?;
+                Claimed::Nothing
             }
         };
-        let claim = self.room.claim(count, claimed_bytes, self.keep_alive).await?;
-        Ok(Reservation { channel: Arc::clone(self), claim })
+        Ok(Reservation { channel: Arc::clone(self), claimed })
     }
 
     /// Takes events, at most so many; waits for the first as long as `patience`.
@@ -175,21 +233,40 @@ impl Channel {
     }
 
     fn try_take(self: &Arc<Channel>, max: usize) -> Result<Taken, ChannelError> {
-        let max = max.min(usize::try_from(self.transaction_events_max).unwrap_or(usize::MAX));
-        let (offsets, events) = match &self.queue {
-            Queue::Memory(memory) => (Vec::new(), memory.take(max)),
-            Queue::File(file) => file.take(max)?.into_iter().unzip(),
+        let max = max.min(self.transaction_events_max());
+        let in_memory = |events: Vec<Event>| (Held::Memory { bytes: bytes_of(&events) }, events);
+        let on_disk = |taken: Vec<(_, Event)>| {
+            let (offsets, events) = taken.into_iter().unzip();
+            (Held::Disk { offsets }, events)
         };
-        let bytes = match &self.queue {
-            Queue::Memory(_) => events.iter().map(|event| event.size_bytes() as u64).sum(),
-            Queue::File(_) => 0,
+        let (held, events) = match &self.queue {
+            Queue::Memory(memory) => in_memory(memory.take(max)),
+            Queue::File(file) => on_disk(file.take(max)?),
+            Queue::Spillable(spillable) => match spillable.take(max)? {
+                SpillableTake::Memory(events) => in_memory(events),
+                SpillableTake::Disk(events) => on_disk(events),
+            },
+            Queue::Topic(topic) => {
+                let (take, events) = topic.take(max);
+                (Held::Topic(take), events)
+            }
         };
-        Ok(Taken { channel: Arc::clone(self), events, offsets, bytes })
+        Ok(Taken::new(Arc::clone(self), events, held))
     }
 
-    pub(crate) async fn close(&self) {
-        if let Queue::File(file) = &self.queue {
-            file.close().await;
+    /// Closes its files. Returns how many events are lost by that.
+    pub(crate) async fn close(&self) -> u64 {
+        match &self.queue {
+            Queue::Memory(memory) => memory.room.events(),
+            Queue::File(file) => {
+                file.close().await;
+                0
+            }
+            Queue::Spillable(spillable) => spillable.close().await,
+            Queue::Topic(topic) => {
+                topic.close().await;
+                0
+            }
         }
     }
 }
@@ -209,13 +286,31 @@ impl Reservation {
     }
 
     async fn put_now(self, events: Vec<Event>) -> Result<(), ChannelError> {
-        let Reservation { channel, claim } = self;
+        let Reservation { channel, claimed } = self;
         let count = events.len();
-        match &channel.queue {
-            Queue::Memory(memory) => memory.put(events),
-            Queue::File(file) => file.put(events).await?,
+        let claim = match (&channel.queue, claimed) {
+            (Queue::Spillable(spillable), Claimed::Spillable(SpillableClaim { side, claim })) => {
+                spillable.put(side, events).await?;
+                Some(claim)
+            }
+            (Queue::File(file), Claimed::Room(claim)) => {
+                file.put(events).await?;
+                Some(claim)
+            }
+            (Queue::Memory(memory), Claimed::Room(claim)) => {
+                memory.put(events);
+                Some(claim)
+            }
+            (Queue::Topic(topic), Claimed::Nothing) => {
+                topic.put(&events).await?;
+                None
+            }
+            _ => unreachable!("a claim is of its channel's kind"),
+        };
+        if let Some(claim) = claim {
+            claim.keep();
         }
-        claim.keep();
+        channel.ages().put(count as u64);
         channel.counters.put_successes.add(count);
         channel.arrived.notify_waiters();
         Ok(())
@@ -223,58 +318,5 @@ impl Reservation {
 
     pub(crate) fn is_durable(&self) -> bool {
         self.channel.is_durable()
-    }
-}
-
-impl Taken {
-    /// The events are elsewhere, and done with here.
-    pub(crate) fn commit(mut self) {
-        let events = std::mem::take(&mut self.events);
-        let count = events.len() as u64;
-        if let Queue::File(file) = &self.channel.queue {
-            file.commit(&self.offsets);
-        }
-        self.channel.room.give_back(count, self.bytes);
-        self.channel.counters.take_successes.add(events.len());
-    }
-
-    /// Commits one of the events, which is dealt with in another way than the rest.
-    pub(crate) fn commit_one(&mut self, index: usize) -> Event {
-        let event = self.events.remove(index);
-        let bytes = match &self.channel.queue {
-            Queue::Memory(_) => event.size_bytes() as u64,
-            Queue::File(file) => {
-                file.commit(&[self.offsets.remove(index)]);
-                0
-            }
-        };
-        self.bytes -= bytes;
-        self.channel.room.give_back(1, bytes);
-        self.channel.counters.take_successes.add(1);
-        event
-    }
-
-    /// A name of one of the events that it keeps when it is taken again, if the channel is durable.
-    pub(crate) fn event_id(&self, index: usize) -> Option<String> {
-        match &self.channel.queue {
-            Queue::Memory(_) => None,
-            Queue::File(file) => Some(file.event_id(self.offsets[index])),
-        }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let events = std::mem::take(&mut self.events);
-        if events.is_empty() {
-            return;
-        }
-        match &self.channel.queue {
-            Queue::Memory(memory) => memory.put_back(events),
-            Queue::File(file) => {
-                file.put_back(self.offsets.drain(..).zip(events).collect());
-            }
-        }
-        self.channel.arrived.notify_waiters();
     }
 }

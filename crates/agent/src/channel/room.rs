@@ -85,6 +85,11 @@ impl Room {
         Ok(Claim { room: Arc::clone(self), events, bytes })
     }
 
+    /// Whether it could hold so much if it were empty.
+    pub(crate) fn could_hold(&self, events: u64, bytes: u64) -> bool {
+        events <= self.events_max && bytes <= self.bytes_max
+    }
+
     /// Notes what was there before this process.
     pub(crate) fn found(&self, events: u64, bytes: u64) {
         let mut used = self.used();

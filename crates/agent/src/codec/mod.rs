@@ -4,6 +4,7 @@
 pub(crate) mod avro;
 pub(crate) mod avro_rpc;
 pub(crate) mod budget;
+pub(crate) mod deflated;
 pub(crate) mod file_lines;
 pub(crate) mod json;
 pub(crate) mod lines;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::component::{Lines, Say, declaration, settings};
+use super::component::{Form, Lines, Say, declaration, settings};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
 use crate::channel::transaction_default;
-use crate::declaration::{Declaration, Role, nearest};
+use crate::declaration::{Declaration, Key, Kind, Role, nearest};
 use crate::registry;
 use crate::selector::Selector;
 use crate::settings::Settings;
@@ -18,26 +18,25 @@ type Warnings = Vec<(usize, String)>;
 pub(super) fn assemble(
     name: String,
     properties: Vec<Property>,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> (AgentConfig, Warnings) {
     let mut warnings = Vec::new();
-    let mut parts = Parts::sorted(properties, is_flume, say, &mut warnings);
+    let mut parts = Parts::sorted(properties, form, say, &mut warnings);
     let mut channels = BTreeMap::new();
     for (name, lines) in parts.take("channels") {
-        channels.extend(channel(&name, lines, is_flume, say).map(|channel| (name, channel)));
+        channels.extend(channel(&name, lines, form, say).map(|channel| (name, channel)));
     }
     let sources = parts.take("sources").into_iter();
-    let sources =
-        sources.filter_map(|(name, lines)| source(&name, lines, &channels, is_flume, say));
+    let sources = sources.filter_map(|(name, lines)| source(&name, lines, &channels, form, say));
     let sources: Vec<SourceConfig> = sources.collect();
     let sinks = parts.take("sinks").into_iter();
-    let sinks = sinks.filter_map(|(name, lines)| sink(&name, lines, &channels, is_flume, say));
+    let sinks = sinks.filter_map(|(name, lines)| sink(&name, lines, &channels, form, say));
     let sinks: Vec<SinkConfig> = sinks.collect();
     let mut grouped = BTreeSet::new();
     let mut groups = Vec::new();
     for (name, lines) in parts.take("sinkgroups") {
-        groups.extend(group(&name, lines, &sinks, &mut grouped, is_flume, say));
+        groups.extend(group(&name, lines, &sinks, &mut grouped, form, say));
     }
     if sources.is_empty() && sinks.is_empty() {
         say(0, format!("agent '{name}' has neither sources nor sinks"));
@@ -53,7 +52,7 @@ impl Parts {
     /// Flume's form has a list of the components that count; in ours all that are there do.
     fn sorted(
         properties: Vec<Property>,
-        is_flume: bool,
+        form: Form<'_>,
         say: Say<'_>,
         warnings: &mut Warnings,
     ) -> Parts {
@@ -87,7 +86,7 @@ impl Parts {
         for part in PARTS {
             let mut found = found.remove(part).unwrap_or_default();
             let active: Vec<(String, Lines)> = match listed.get(part) {
-                Some(list) if is_flume => {
+                Some(list) if form.is_flume() => {
                     let mut seen = BTreeSet::new();
                     let names = list.value.split_whitespace().filter(|name| seen.insert(*name));
                     let take = |name: &str| {
@@ -102,7 +101,7 @@ impl Parts {
                     };
                     names.filter_map(take).collect()
                 }
-                None if is_flume => Vec::new(),
+                None if form.is_flume() => Vec::new(),
                 _ => std::mem::take(&mut found).into_iter().collect(),
             };
             for (name, lines) in found {
@@ -119,13 +118,15 @@ impl Parts {
     }
 }
 
-fn channel(name: &str, mut lines: Lines, is_flume: bool, say: Say<'_>) -> Option<Settings> {
+fn channel(name: &str, mut lines: Lines, form: Form<'_>, say: Say<'_>) -> Option<Settings> {
     let component = format!("channel {name}");
     let begin = lines.line();
     let kind = lines.take("type");
     let declared = declaration(Role::Channel, &component, kind.as_ref(), begin, say)?;
-    let settings = settings(declared, component, name, lines, is_flume, say);
-    let capacity = declared.key("capacity").and_then(|key| settings.limit(key.name));
+    let settings = settings(declared, component, name, lines, form, say);
+    let is_number = |key: &&Key| matches!(key.kind, Kind::Number(..));
+    let capacity = declared.key("capacity").filter(is_number);
+    let capacity = capacity.and_then(|key| settings.limit(key.name));
     if let (Some(capacity), Some(bound)) = (capacity, transaction_bound(&settings))
         && bound > capacity
     {
@@ -142,24 +143,24 @@ fn source(
     name: &str,
     mut lines: Lines,
     channels: &BTreeMap<String, Settings>,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> Option<SourceConfig> {
     let component = format!("source {name}");
     let begin = lines.line();
     let kind = lines.take("type");
-    let interceptors = interceptors(&component, &mut lines, is_flume, say);
+    let interceptors = interceptors(&component, &mut lines, form, say);
     let selector_lines = lines.take_below("selector");
     let own_channels =
         existing(&component, lines.take("channels"), begin, "channels", channels, say);
-    let selector = selector(&component, selector_lines, channels, is_flume, say);
+    let selector = selector(&component, selector_lines, channels, form, say);
     if let (Some(selector), Some(own)) = (&selector, &own_channels)
         && let Err(why) = Selector::new(selector, own)
     {
         say(begin, format!("{component}: {why}"));
     }
     let declared = declaration(Role::Source, &component, kind.as_ref(), begin, say)?;
-    let settings = settings(declared, component, name, lines, is_flume, say);
+    let settings = settings(declared, component, name, lines, form, say);
     Some(SourceConfig { settings, channels: own_channels?, selector: selector?, interceptors })
 }
 
@@ -187,7 +188,7 @@ fn existing(
     all_exist.then_some(names)
 }
 
-fn interceptors(component: &str, lines: &mut Lines, is_flume: bool, say: Say<'_>) -> Vec<Settings> {
+fn interceptors(component: &str, lines: &mut Lines, form: Form<'_>, say: Say<'_>) -> Vec<Settings> {
     let list = lines.take("interceptors");
     let mut below = lines.take_below("interceptors");
     let Some(list) = list else {
@@ -204,7 +205,7 @@ fn interceptors(component: &str, lines: &mut Lines, is_flume: bool, say: Say<'_>
         if let Some(declared) =
             declaration(Role::Interceptor, &component, kind.as_ref(), list.line, say)
         {
-            found.push(settings(declared, component, name, own, is_flume, say));
+            found.push(settings(declared, component, name, own, form, say));
         }
     }
     found
@@ -214,7 +215,7 @@ fn selector(
     component: &str,
     mut lines: Lines,
     channels: &BTreeMap<String, Settings>,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> Option<Settings> {
     let component = format!("{component}, selector");
@@ -233,14 +234,14 @@ fn selector(
     for (_, property) in lines.by_key.iter().filter(|(key, _)| is_list(key)) {
         existing(&component, Some(property.clone()), begin, "channels", channels, say);
     }
-    Some(settings(declared, component, "selector", lines, is_flume, say))
+    Some(settings(declared, component, "selector", lines, form, say))
 }
 
 fn sink(
     name: &str,
     mut lines: Lines,
     channels: &BTreeMap<String, Settings>,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> Option<SinkConfig> {
     let component = format!("sink {name}");
@@ -251,7 +252,7 @@ fn sink(
     let dead_letter = dead_letter
         .and_then(|line| existing(&component, Some(line), begin, "channel", channels, say));
     let declared = declaration(Role::Sink, &component, kind.as_ref(), begin, say)?;
-    let settings = settings(declared, component, name, lines, is_flume, say);
+    let settings = settings(declared, component, name, lines, form, say);
     let mut channel = channel?;
     if channel.len() != 1 {
         say(begin, format!("{} takes from one channel", settings.component));
@@ -272,7 +273,7 @@ fn group(
     mut lines: Lines,
     sinks: &[SinkConfig],
     grouped: &mut BTreeSet<String>,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> Option<GroupConfig> {
     let component = format!("sink group {name}");
@@ -287,7 +288,7 @@ fn group(
         None => registry::find(Role::Processor, "default").expect("is there"),
         Some(kind) => declaration(Role::Processor, &component, Some(&kind), begin, say)?,
     };
-    let processor = settings(declared, component.clone(), name, processor, is_flume, say);
+    let processor = settings(declared, component.clone(), name, processor, form, say);
     let Some(list) = list else {
         say(begin, format!("{component} has no sinks"));
         return None;

@@ -5,11 +5,27 @@ use std::collections::BTreeMap;
 use super::Property;
 use super::substitute::substitute;
 use crate::declaration::{Declaration, Fallback, Kind, Role, nearest};
+use crate::kafka_cluster::BROKERS;
 use crate::registry;
 use crate::settings::Settings;
 
 /// Where problems go.
 pub(super) type Say<'a> = &'a mut dyn FnMut(usize, String);
+
+/// What form a configuration has.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form<'a> {
+    /// That of Flume's properties.
+    Flume,
+    /// Ours. In a broker's process, components that name no brokers speak to that one.
+    Own { broker: Option<&'a str> },
+}
+
+impl Form<'_> {
+    pub(super) fn is_flume(self) -> bool {
+        matches!(self, Form::Flume)
+    }
+}
 
 /// The lines of one component, by their keys behind its name.
 #[derive(Debug, Default)]
@@ -87,13 +103,13 @@ pub(super) fn settings(
     component: String,
     name: &str,
     lines: Lines,
-    is_flume: bool,
+    form: Form<'_>,
     say: Say<'_>,
 ) -> Settings {
     let begin = lines.begin;
     let (mut values, mut lines_of) = (BTreeMap::new(), BTreeMap::new());
     for (written, property) in lines.by_key {
-        let Some((key, kind)) = known(declaration, &written, is_flume) else {
+        let Some((key, kind)) = known(declaration, &written, form) else {
             let names = declaration.all_keys().map(|key| key.name);
             let near = nearest(&written, names).map(|near| format!("; the nearest is '{near}'"));
             let near = near.unwrap_or_default();
@@ -118,6 +134,11 @@ pub(super) fn settings(
             Err(problem) => say(property.line, format!("{component}: {written} {problem}")),
         }
     }
+    if let Form::Own { broker: Some(broker) } = form
+        && declaration.key(BROKERS).is_some_and(|key| key.name == BROKERS)
+    {
+        values.entry(BROKERS.to_owned()).or_insert_with(|| broker.to_owned());
+    }
     for key in declaration.all_keys() {
         if matches!(key.fallback, Fallback::Required) && !values.contains_key(key.name) {
             say(begin, format!("{component} ({}) needs '{}'", declaration.name, key.name));
@@ -130,12 +151,12 @@ pub(super) fn settings(
 fn known(
     declaration: &'static Declaration,
     written: &str,
-    is_flume: bool,
+    form: Form<'_>,
 ) -> Option<(String, Kind)> {
     if let Some(key) = declaration.key(written) {
         return Some((written.to_owned(), key.kind));
     }
-    if is_flume {
+    if form.is_flume() {
         return None;
     }
     let normal = |name: &str| name.replace(['-', '_'], "").to_lowercase();

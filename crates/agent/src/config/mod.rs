@@ -9,6 +9,7 @@ mod toml_file;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use self::component::Form;
 use crate::error::AgentError;
 pub use crate::error::Problem;
 use crate::settings::Settings;
@@ -24,6 +25,13 @@ pub enum ConfigFile {
         path: PathBuf,
         /// The agent: the first part of its keys.
         name: String,
+    },
+    /// In our own form, of an agent in a broker's process: whoever names no brokers speaks to that one.
+    InBroker {
+        /// The file.
+        path: PathBuf,
+        /// Where the broker listens.
+        broker: String,
     },
 }
 
@@ -73,7 +81,9 @@ impl ConfigFile {
     /// The file.
     pub fn path(&self) -> &Path {
         match self {
-            ConfigFile::Toml(path) | ConfigFile::Flume { path, .. } => path,
+            ConfigFile::Toml(path)
+            | ConfigFile::Flume { path, .. }
+            | ConfigFile::InBroker { path, .. } => path,
         }
     }
 
@@ -97,16 +107,24 @@ impl ConfigFile {
         let file = self.path().display().to_string();
         let mut problems = Vec::new();
         let mut say = |line, text| problems.push(Problem { file: file.clone(), line, text });
+        let broker = match self {
+            ConfigFile::InBroker { broker, .. } => Some(broker.as_str()),
+            ConfigFile::Toml(_) | ConfigFile::Flume { .. } => None,
+        };
         let parsed = match self {
-            ConfigFile::Toml(_) => {
+            ConfigFile::Toml(_) | ConfigFile::InBroker { .. } => {
                 let mut name = String::new();
-                toml_file::read(text, &mut name, &mut say)
-                    .map(|properties| assemble::assemble(name, properties, false, &mut say))
+                let properties = toml_file::read(text, &mut name, &mut say);
+                properties.map(|properties| {
+                    assemble::assemble(name, properties, Form::Own { broker }, &mut say)
+                })
             }
             ConfigFile::Flume { name, .. } => {
                 let all = properties::read(text, &mut say);
-                properties::of_agent(all, name, &mut say)
-                    .map(|properties| assemble::assemble(name.clone(), properties, true, &mut say))
+                let properties = properties::of_agent(all, name, &mut say);
+                properties.map(|properties| {
+                    assemble::assemble(name.clone(), properties, Form::Flume, &mut say)
+                })
             }
         };
         match parsed {

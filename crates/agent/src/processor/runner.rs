@@ -59,7 +59,10 @@ impl SinkRunner {
             }
         }
         self.counters.drain_successes.add(taken.events.len());
-        taken.commit();
+        if let Err(error) = taken.commit().await {
+            self.counters.channel_failures.add(1);
+            tracing::warn!(sink = self.name, %error, "what was sent is not committed, and may be sent again");
+        }
         Ok(Progress::Sent)
     }
 

@@ -16,6 +16,7 @@ use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
 use crate::event::Event;
+use crate::tls::{self, SinkTls, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Sink,
@@ -37,7 +38,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "How hard to compress.",
         ),
     ],
-    shared: &[HOP],
+    shared: &[HOP, tls::OF_SINK],
 };
 
 /// A response is a few bytes, or a protocol.
@@ -45,27 +46,41 @@ const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 
 struct AvroSink {
     context: SinkContext,
+    tls: Option<SinkTls>,
     connection: Option<Connection>,
 }
 
 struct Connection {
-    wire: Wire<TcpStream>,
+    wire: Wire<Box<dyn Stream>>,
     since: Instant,
     is_shaken: bool,
     serial: u32,
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
-    Ok(Box::new(AvroSink { context, connection: None }))
+    let tls = tls::of_sink(&context.settings)?;
+    Ok(Box::new(AvroSink { context, tls, connection: None }))
 }
 
 /// Connects to a component's `hostname` and `port`, and counts it.
-pub(super) async fn connect(context: &SinkContext) -> Result<TcpStream, SinkError> {
+pub(super) async fn connect(
+    context: &SinkContext,
+    level: Option<u32>,
+    tls: Option<&SinkTls>,
+) -> Result<Box<dyn Stream>, SinkError> {
     let settings = &context.settings;
     let address = (settings.required("hostname").trim(), settings.port("port"));
-    let connected = timeout(settings.millis("connect-timeout"), TcpStream::connect(address)).await;
-    let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    match connected.and_then(|socket| socket.set_nodelay(true).map(|()| socket)) {
+    let connected = async {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        let stream = tls::packed(socket, level);
+        match tls {
+            Some(tls) => tls.connect(stream).await,
+            None => Ok(stream),
+        }
+    };
+    let connected = timeout(settings.millis("connect-timeout"), connected).await;
+    match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(socket) => {
             context.counters.connections_created.add(1);
             Ok(socket)
@@ -99,10 +114,9 @@ impl AvroSink {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let socket = connect(&self.context).await?;
                 let level = settings.number("compression-level") as u32;
                 let level = settings.is("compression-type", "deflate").then_some(level);
-                let wire = Wire::new(socket, level);
+                let wire = Wire::new(connect(&self.context, level, self.tls.as_ref()).await?);
                 Connection { wire, since: Instant::now(), is_shaken: false, serial: 0 }
             }
         };

@@ -1,10 +1,10 @@
 //! The sink `http`: a POST for each event.
 
-use super::http_client::{Endpoint, Times, post};
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
+use crate::http_client::{Endpoint, Times, post};
 use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {

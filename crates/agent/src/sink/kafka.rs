@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use logway_client::{Acks, Client, ClientError, NewRecord, Producer, ProducerOptions};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicName};
-use logway_record::{Compression, Header};
+use logway_record::Header;
 
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
@@ -14,7 +14,7 @@ use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
 use crate::event::Event;
 use crate::interceptor::now_ms;
-use crate::kafka_cluster::{CLUSTER, PATIENCE, client};
+use crate::kafka_cluster::{CLUSTER, PATIENCE, client, compression};
 use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -140,13 +140,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
 
 fn options(settings: &Settings) -> ProducerOptions {
     let acks = if settings.is("kafka.producer.acks", "1") { Acks::Leader } else { Acks::All };
-    let compression = match settings.required("kafka.producer.compression.type").trim() {
-        "gzip" => Compression::Gzip,
-        "snappy" => Compression::Snappy,
-        "lz4" => Compression::Lz4,
-        "zstd" => Compression::Zstd,
-        _ => Compression::None,
-    };
+    let compression = compression(settings);
     ProducerOptions { acks, compression, delivery_timeout: PATIENCE, ..ProducerOptions::default() }
 }
 

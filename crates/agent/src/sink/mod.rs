@@ -5,7 +5,6 @@
 pub(crate) mod avro;
 pub(crate) mod file_roll;
 pub(crate) mod http;
-mod http_client;
 pub(crate) mod kafka;
 pub(crate) mod plain;
 pub(crate) mod thrift;
@@ -69,12 +68,6 @@ const HOP: &[Key] = &[
         Kind::Number(0, i64::MAX, "s"),
         Fallback::Is("0"),
         "After so long a new connection is made, so that load moves; 0 for never.",
-    ),
-    key(
-        "ssl",
-        Kind::Only(&["false"], "TLS to Flume's agents is not there yet"),
-        Fallback::Is("false"),
-        "TLS.",
     ),
     key("maxIoWorkers", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
 ];

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Instant;
 
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::avro::{connect, is_worn};
@@ -16,6 +15,7 @@ use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
 use crate::event::Event;
 use crate::source::thrift::protocol;
+use crate::tls::{self, SinkTls, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Sink,
@@ -43,19 +43,21 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "Kerberos.",
         ),
     ],
-    shared: &[HOP],
+    shared: &[HOP, tls::OF_SINK],
 };
 
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 struct ThriftSink {
     context: SinkContext,
-    connection: Option<(Wire<TcpStream>, Instant)>,
+    tls: Option<SinkTls>,
+    connection: Option<(Wire<Box<dyn Stream>>, Instant)>,
     sequence: i32,
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
-    Ok(Box::new(ThriftSink { context, connection: None, sequence: 0 }))
+    let tls = tls::of_sink(&context.settings)?;
+    Ok(Box::new(ThriftSink { context, tls, connection: None, sequence: 0 }))
 }
 
 impl ThriftSink {
@@ -65,7 +67,9 @@ impl ThriftSink {
         }
         let (mut wire, since) = match self.connection.take() {
             Some(connection) => connection,
-            None => (Wire::new(connect(&self.context).await?, None), Instant::now()),
+            None => {
+                (Wire::new(connect(&self.context, None, self.tls.as_ref()).await?), Instant::now())
+            }
         };
         let settings = &self.context.settings;
         let protocol = protocol(settings);
@@ -98,7 +102,7 @@ impl ThriftSink {
 }
 
 async fn call(
-    wire: &mut Wire<TcpStream>,
+    wire: &mut Wire<Box<dyn Stream>>,
     message: &[u8],
     protocol: Protocol,
     sequence: i32,

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-
 use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
 use crate::codec::avro_rpc::{Call, FrameHead, ServerSession, Status, frame, response};
 use crate::codec::budget::Budget;
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+use crate::tls::{self, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Source,
@@ -27,35 +26,29 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         ),
         key("threads", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
         key(
-            "ssl",
-            Kind::Only(&["false"], "TLS of sources is not there yet"),
-            Fallback::Is("false"),
-            "TLS.",
-        ),
-        key(
             "ipFilter",
             Kind::Only(&["false"], "addresses are not filtered here"),
             Fallback::Is("false"),
             "Flume's filter of addresses.",
         ),
     ],
-    shared: &[CONNECTIONS, BUFFERS],
+    shared: &[tls::OF_SOURCE, CONNECTIONS, BUFFERS],
 };
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    start_calls(context, serve_calls)
+    // How hard is a sink's choice; responses are small.
+    let level = context.settings.is("compression-type", "deflate").then_some(6);
+    start_calls(context, level, serve_calls)
 }
 
 async fn serve_calls(
-    socket: TcpStream,
+    stream: Box<dyn Stream>,
     context: Arc<SourceContext>,
     budget: Arc<Budget>,
 ) -> std::io::Result<()> {
-    socket.set_nodelay(true)?;
     let settings = &context.settings;
-    let level = settings.is("compression-type", "deflate").then_some(6);
     let message_bytes_max = settings.size("maxMessageBytes");
-    let mut wire = Wire::new(socket, level);
+    let mut wire = Wire::new(stream);
     let mut session = ServerSession::default();
     let mut share = budget.share();
     loop {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_security::tls::ServerTls;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
@@ -14,6 +15,7 @@ use crate::counters::SourceCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{StartError, because};
 use crate::event::Event;
+use crate::tls::{self, Stream};
 
 /// What all that listen for connections can be told, beside what Flume's can.
 pub(super) const CONNECTIONS: &[Key] = &[key(
@@ -131,22 +133,35 @@ pub(super) async fn serve<F>(
 }
 
 /// Starts a source that is called at `bind` and `port` by connections which share a budget. One that ends badly is
-/// counted and told.
+/// counted and told. With `ssl` the calls are in TLS, and with a level of compression what they are in is deflated.
 pub(super) fn start_calls<F>(
     context: SourceContext,
-    serve_calls: fn(TcpStream, Arc<SourceContext>, Arc<Budget>) -> F,
+    level: Option<u32>,
+    serve_calls: fn(Box<dyn Stream>, Arc<SourceContext>, Arc<Budget>) -> F,
 ) -> Starting
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     Box::pin(async move {
         let settings = &context.settings;
+        let tls = tls::of_source(settings)?;
         let listener = bind(settings.required("bind"), settings.port("port")).await?;
         let (budget, context) = (budget(&context), Arc::new(context));
         let of_connection = Arc::clone(&context);
-        let connection = move |socket, peer| {
-            let context = Arc::clone(&of_connection);
-            let served = serve_calls(socket, Arc::clone(&context), Arc::clone(&budget));
+        let of_connections = tls.clone();
+        let connection = move |socket: TcpStream, peer| {
+            let (context, budget) = (Arc::clone(&of_connection), Arc::clone(&budget));
+            let tls = of_connections.clone();
+            let of_call = Arc::clone(&context);
+            let served = async move {
+                socket.set_nodelay(true)?;
+                let stream = tls::packed(socket, level);
+                let stream = match tls {
+                    Some(tls) => tls::accept(&tls, stream).await?,
+                    None => stream,
+                };
+                serve_calls(stream, of_call, budget).await
+            };
             async move {
                 if let Err(error) = served.await {
                     context.delivery.counters().malformed.add(1);
@@ -154,8 +169,21 @@ where
                 }
             }
         };
-        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
+        Ok(Box::pin(async move {
+            tokio::join!(
+                serve(listener, Arc::clone(&context), connection),
+                keep_certificate(&context, tls)
+            );
+        }) as Running)
     })
+}
+
+/// Puts a new certificate in force when its file changes, until the source is to stop.
+async fn keep_certificate(context: &SourceContext, tls: Option<Arc<ServerTls>>) {
+    let Some(tls) = tls else { return };
+    while !context.stop.sleep(tls::RELOAD_INTERVAL).await {
+        tls::reload(context.delivery.source(), &tls).await;
+    }
 }
 
 /// Makes events of datagrams until the source is to stop; those that are there already go into channels together. What

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-
 use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
 use crate::codec::budget::Budget;
 use crate::codec::thrift::{Protocol, read_call, response};
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+use crate::tls::{self, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Source,
@@ -28,26 +27,20 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         ),
         key("threads", Kind::Ignored("all cores are used"), Fallback::Nothing, "Flume's threads."),
         key(
-            "ssl",
-            Kind::Only(&["false"], "TLS of sources is not there yet"),
-            Fallback::Is("false"),
-            "TLS.",
-        ),
-        key(
             "kerberos",
             Kind::Only(&["false"], "there is no Kerberos here"),
             Fallback::Is("false"),
             "Kerberos.",
         ),
     ],
-    shared: &[CONNECTIONS, BUFFERS],
+    shared: &[tls::OF_SOURCE, CONNECTIONS, BUFFERS],
 };
 
 const OK: i32 = 0;
 const FAILED: i32 = 1;
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    start_calls(context, serve_calls)
+    start_calls(context, None, serve_calls)
 }
 
 /// The protocol that a component has.
@@ -56,14 +49,13 @@ pub(crate) fn protocol(settings: &crate::settings::Settings) -> Protocol {
 }
 
 async fn serve_calls(
-    socket: TcpStream,
+    stream: Box<dyn Stream>,
     context: Arc<SourceContext>,
     budget: Arc<Budget>,
 ) -> std::io::Result<()> {
-    socket.set_nodelay(true)?;
     let protocol = protocol(&context.settings);
     let message_bytes_max = context.settings.size("maxMessageBytes");
-    let mut wire = Wire::new(socket, None);
+    let mut wire = Wire::new(stream);
     let mut share = budget.share();
     loop {
         let head = tokio::select! {

@@ -26,6 +26,11 @@ async fn open_file(folder: &Path, more: &str) -> Arc<Channel> {
     open("file", &more).await
 }
 
+async fn open_spillable(folder: &Path, more: &str) -> Arc<Channel> {
+    let more = format!("dataDirs = '{}'\nminimumRequiredSpace = 1048576\n{more}", folder.display());
+    open("spillablememory", &more).await
+}
+
 fn events(numbers: std::ops::Range<u32>) -> Vec<Event> {
     let event = |number: u32| {
         let mut event = Event::new(number.to_string());
@@ -33,6 +38,16 @@ fn events(numbers: std::ops::Range<u32>) -> Vec<Event> {
         event
     };
     numbers.map(event).collect()
+}
+
+/// In memory, on disk, and one in which some of the events that tests put are here and some there.
+async fn three_kinds(folder: &Path) -> [Arc<Channel>; 3] {
+    let spillable = "memoryCapacity = 2\noverflowTimeout = 0\ntransactionCapacity = 100";
+    [
+        open("memory", "capacity = 100").await,
+        open_file(&folder.join("file"), "").await,
+        open_spillable(&folder.join("spillable"), spillable).await,
+    ]
 }
 
 async fn put(channel: &Arc<Channel>, numbers: std::ops::Range<u32>) {
@@ -47,18 +62,18 @@ async fn put_error(channel: &Arc<Channel>, numbers: std::ops::Range<u32>) -> Str
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_rolled_back_is_next_again_in_its_order() {
     let folder = tempfile::tempdir().expect("is made");
-    for channel in [open("memory", "capacity = 100").await, open_file(folder.path(), "").await] {
+    for channel in three_kinds(folder.path()).await {
         put(&channel, 0..10).await;
         let first = channel.take(4, SOON).await.expect("is taken");
         assert_eq!(first.events, events(0..4));
         let second = channel.take(4, SOON).await.expect("is taken");
         assert_eq!(second.events, events(4..8));
-        second.commit();
+        second.commit().await.expect("is committed");
         drop(first);
         assert_eq!(channel.len(), 6);
         let rest = channel.take(100, SOON).await.expect("is taken");
         assert_eq!(rest.events, [events(0..4), events(8..10)].concat());
-        rest.commit();
+        rest.commit().await.expect("is committed");
         assert_eq!(channel.len(), 0);
         assert!(channel.take(1, SOON).await.expect("is empty").events.is_empty());
         channel.close().await;
@@ -68,14 +83,14 @@ async fn what_is_rolled_back_is_next_again_in_its_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_event_can_be_committed_before_the_rest() {
     let folder = tempfile::tempdir().expect("is made");
-    for channel in [open("memory", "capacity = 100").await, open_file(folder.path(), "").await] {
+    for channel in three_kinds(folder.path()).await {
         put(&channel, 0..3).await;
         let mut taken = channel.take(3, SOON).await.expect("is taken");
         assert_eq!(taken.commit_one(1), events(1..2)[0]);
         drop(taken);
         let left = channel.take(3, SOON).await.expect("is taken");
         assert_eq!(left.events, [events(0..1), events(2..3)].concat());
-        left.commit();
+        left.commit().await.expect("is committed");
         assert_eq!(channel.len(), 0);
         channel.close().await;
     }
@@ -91,7 +106,7 @@ async fn bounds_are_kept_and_named() {
     // What was taken and not committed holds its room.
     let taken = channel.take(5, SOON).await.expect("is taken");
     assert!(put_error(&channel, 0..3).await.contains("full"));
-    taken.commit();
+    taken.commit().await.expect("is committed");
     put(&channel, 0..3).await;
     let large = vec![Event::new(vec![0; 2000])];
     let error = channel.reserve(&large).await.expect_err("is too large").to_string();
@@ -124,7 +139,7 @@ async fn a_file_channel_keeps_what_was_not_committed() {
     for start in (0..1000).step_by(100) {
         put(&channel, start..start + 100).await;
     }
-    channel.take(300, SOON).await.expect("is taken").commit();
+    channel.take(300, SOON).await.expect("is taken").commit().await.expect("is committed");
     let id = {
         let taken = channel.take(1, SOON).await.expect("is taken");
         taken.event_id(0).expect("has one")
@@ -143,6 +158,70 @@ async fn a_file_channel_keeps_what_was_not_committed() {
     let channel = open_file(folder.path(), "").await;
     assert_eq!(channel.len(), 700);
     channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
+    let folder = tempfile::tempdir().expect("is made");
+    let small =
+        "memoryCapacity = 10\noverflowCapacity = 30\noverflowTimeout = 0\ntransactionCapacity = 10";
+    let channel = open_spillable(folder.path(), small).await;
+    for start in (0..40).step_by(5) {
+        put(&channel, start..start + 5).await;
+    }
+    assert_eq!((channel.len(), channel.capacity()), (40, Some(40)));
+    assert_eq!(put_error(&channel, 40..41).await, "channel c is full: 30 of 30 events");
+    // A transaction is from memory or from the disk.
+    let first = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(first.events, events(0..10));
+    assert_eq!(first.event_id(0), None);
+    let second = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(second.events, events(10..20));
+    assert!(second.event_id(0).is_some());
+    drop(second);
+    drop(first);
+    for start in [0, 10] {
+        let again = channel.take(10, SOON).await.expect("is taken");
+        assert_eq!(again.events, events(start..start + 10));
+        again.commit().await.expect("is committed");
+    }
+    // Memory has room again, and its events are behind those of the disk.
+    put(&channel, 40..45).await;
+    let next = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(next.events, events(20..30));
+    drop(next);
+    // As by a kill: what is in memory is gone, and what is on disk is there.
+    drop(channel);
+    let channel = open_spillable(folder.path(), small).await;
+    let mut found = Vec::new();
+    while channel.len() > 0 {
+        let taken = channel.take(10, SOON).await.expect("is taken");
+        found.extend(taken.events.clone());
+        taken.commit().await.expect("is committed");
+    }
+    assert_eq!(found.last(), events(39..40).last());
+    assert!(found.ends_with(&events(20..40)), "{found:?}");
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_end_moves_what_is_in_memory_to_the_disk() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_spillable(folder.path(), "").await;
+    put(&channel, 0..50).await;
+    assert!(channel.is_durable());
+    assert_eq!(channel.close().await, 0);
+    drop(channel);
+    let channel = open_spillable(folder.path(), "").await;
+    assert_eq!(channel.take(100, SOON).await.expect("is taken").events, events(0..50));
+    channel.close().await;
+
+    let without = "overflowCapacity = 0\nmemoryCapacity = 100\noverflowTimeout = 0";
+    let channel = open_spillable(&folder.path().join("none"), without).await;
+    put(&channel, 0..50).await;
+    assert!(!channel.is_durable() && !folder.path().join("none").exists());
+    assert!(put_error(&channel, 50..101).await.contains("50 of 100 events"));
+    assert_eq!(channel.close().await, 50);
 }
 
 #[tokio::test(flavor = "multi_thread")]

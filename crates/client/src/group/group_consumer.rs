@@ -130,6 +130,20 @@ impl GroupConsumer {
     ///
     /// What keeps it from being a member, or from reading.
     pub async fn next(&mut self) -> Result<Option<GroupEvent>, ClientError> {
+        self.advance(true).await
+    }
+
+    /// As [`GroupConsumer::next`], without reading: for a member that is to stay one while it has
+    /// no room for more records. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being a member.
+    pub async fn hold(&mut self) -> Result<Option<GroupEvent>, ClientError> {
+        self.advance(false).await
+    }
+
+    async fn advance(&mut self, is_reading: bool) -> Result<Option<GroupEvent>, ClientError> {
         loop {
             let Some(generation) = &mut self.generation else {
                 return self.join().await.map(|partitions| Some(GroupEvent::Assigned(partitions)));
@@ -138,7 +152,7 @@ impl GroupConsumer {
                 return Ok(None);
             }
             generation.heartbeat.polled();
-            match generation.turn().await {
+            match generation.turn(is_reading).await {
                 Turn::Fetched(events) => return Ok(events?.map(GroupEvent::Fetched)),
                 Turn::Trouble(Standing::Refused(error)) => return Err(error),
                 Turn::Trouble(Standing::Lost) => {
@@ -173,6 +187,18 @@ impl GroupConsumer {
         if let Some(generation) = &mut self.generation {
             generation.uncommitted.insert(partition.clone(), next);
         }
+    }
+
+    /// Commits what has been consumed at once. `false` if some of it is not committed, because the
+    /// group is between two generations or does not know the member any more.
+    ///
+    /// # Errors
+    ///
+    /// Why the coordinator could not be asked, or refused.
+    pub async fn commit_now(&mut self) -> Result<bool, ClientError> {
+        let committed = self.commit().await?;
+        let is_all = self.generation.as_ref().is_some_and(|g| g.uncommitted.is_empty());
+        Ok(is_all && committed == Committed::AsMember)
     }
 
     /// Commits what has been consumed, and leaves the group.
@@ -338,8 +364,9 @@ enum Committed {
 
 impl Generation {
     /// Waits for whatever comes first. Cancel safe.
-    async fn turn(&mut self) -> Turn {
+    async fn turn(&mut self, is_reading: bool) -> Turn {
         let (commit_at, consumer) = (self.commit_at, &mut self.consumer);
+        let consumer = consumer.as_mut().filter(|_| is_reading);
         let fetched = async {
             match consumer {
                 Some(consumer) => consumer.next().await,

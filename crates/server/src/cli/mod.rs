@@ -82,7 +82,7 @@ struct GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Create, list, describe, alter, trim and delete topics
     #[command(subcommand)]
     Topic(topic::TopicCommand),
@@ -130,7 +130,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         return CliError::Usage(why).report(&subject);
     }
     let outcome = match command {
-        Command::Serve(args) => return run_broker(args),
+        Command::Serve(args) => return run_broker(*args),
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
@@ -141,7 +141,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Acl(command) => in_runtime(acl::run(command, &global)),
         Command::Token(command) => in_runtime(token::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
-        Command::Agent(command) => in_runtime(agent::run(command)),
+        Command::Agent(command) => in_runtime(agent::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -1,4 +1,4 @@
-//! A request by POST over HTTP/1.1, on a connection of its own.
+//! Requests over HTTP/1.1, each on a connection of its own.
 
 use std::io;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How much of a response is read: its status is all that counts.
+/// How much of a response to a POST is read: its status is all that counts.
 const RESPONSE_BYTES_MAX: u64 = 64 << 10;
 
 /// `http://HOST[:PORT]/PATH`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     host: String,
     port: u16,
     path: String,
 }
 
 impl Endpoint {
-    pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
+    pub(crate) fn parse(text: &str) -> Result<Endpoint, String> {
         let rest = text.strip_prefix("http://");
         let rest = rest.ok_or_else(|| {
             format!("'{text}' does not begin with http://, which alone is served")
@@ -45,36 +45,62 @@ impl Endpoint {
 
 /// The times that a request has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) connect: Duration,
-    pub(super) request: Duration,
+pub(crate) struct Times {
+    pub(crate) connect: Duration,
+    pub(crate) request: Duration,
 }
 
 /// Sends a body; the status that is answered.
-pub(super) async fn post(
+pub(crate) async fn post(
     to: &Endpoint,
     content_type: &str,
     accept: &str,
     body: &[u8],
     times: Times,
 ) -> io::Result<u16> {
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: {content_type}\r\nAccept: {accept}\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        to.path,
+        to.host,
+        to.port,
+        body.len()
+    );
+    status_of(&exchange(to, &head, body, times, RESPONSE_BYTES_MAX).await?)
+}
+
+/// Asks for a page, at most so many bytes with its head; what it says, if that is a success.
+pub(crate) async fn get(to: &Endpoint, times: Times, bytes_max: u64) -> io::Result<String> {
+    let head = format!(
+        "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
+        to.path, to.host, to.port
+    );
+    let response = exchange(to, &head, b"", times, bytes_max).await?;
+    match status_of(&response)? {
+        200..=299 => {}
+        status => return Err(io::Error::other(format!("{} answers with {status}", to.path))),
+    }
+    let text = String::from_utf8_lossy(&response);
+    Ok(text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+}
+
+/// Sends a request and reads until the other side closes, or as much as is wanted.
+async fn exchange(
+    to: &Endpoint,
+    head: &str,
+    body: &[u8],
+    times: Times,
+    bytes_max: u64,
+) -> io::Result<Vec<u8>> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
     let connected = timeout(times.connect, TcpStream::connect((to.host.as_str(), to.port)));
     let mut socket = connected.await.map_err(late)??;
     let exchange = async {
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: {content_type}\r\nAccept: {accept}\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n",
-            to.path,
-            to.host,
-            to.port,
-            body.len()
-        );
         socket.write_all(head.as_bytes()).await?;
         socket.write_all(body).await?;
         let mut response = Vec::new();
-        (&mut socket).take(RESPONSE_BYTES_MAX).read_to_end(&mut response).await?;
-        status_of(&response)
+        (&mut socket).take(bytes_max).read_to_end(&mut response).await?;
+        Ok(response)
     };
     timeout(times.request, exchange).await.map_err(late)?
 }

@@ -1,5 +1,7 @@
 //! `logway agent`: events from where they arise to where they are wanted.
 
+mod top;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,14 +10,16 @@ use logway_agent::config::ConfigFile;
 use logway_agent::{AgentError, RunOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::error::CliError;
-use super::output;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+use crate::cli::output;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentCommand {
     Run(RunArgs),
     Check(CheckArgs),
+    Top(top::TopArgs),
 }
 
 /// Run the agent of a file until SIGTERM or SIGINT
@@ -68,10 +72,11 @@ impl FileArgs {
 }
 
 /// Carries a command out.
-pub(super) async fn run(command: AgentCommand) -> Result<(), CliError> {
+pub(super) async fn run(command: AgentCommand, global: &GlobalArgs) -> Result<(), CliError> {
     match command {
         AgentCommand::Run(args) => run_agent(args).await,
         AgentCommand::Check(args) => check(args),
+        AgentCommand::Top(args) => top::run(args, global.format).await,
     }
 }
 

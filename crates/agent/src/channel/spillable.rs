@@ -1,0 +1,268 @@
+//! A channel in memory that overflows into files.
+//!
+//! A transaction goes into memory as a whole, or into the file channel's log if memory has no room for it. Which of
+//! them has the next events is written down as *runs*, so that events are taken in the order in which they were put.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use logway_model::Offset;
+
+use super::file::{FILES, FileQueue};
+use super::memory::{MemoryQueue, bytes_of};
+use super::room::{Claim, Room};
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::error::{ChannelError, StartError};
+use crate::event::Event;
+use crate::settings::Settings;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Channel,
+    name: "spillablememory",
+    aliases: &["org.apache.flume.channel.SpillableMemoryChannel"],
+    doc: "Events wait in memory, and on disk if memory is full. A kill loses what is in memory and keeps what is on disk; \
+          an orderly end moves what is in memory to the disk, unless there is no overflow.",
+    keys: &[
+        key(
+            "memoryCapacity",
+            Kind::Number(0, i64::MAX, "events"),
+            Fallback::Is("10000"),
+            "How many events it holds in memory; 0 for none.",
+        ),
+        key(
+            "overflowCapacity",
+            Kind::Number(0, i64::MAX, "events"),
+            Fallback::Is("100000000"),
+            "How many events it holds on disk; 0 for none: then it is a channel in memory.",
+        ),
+        key(
+            "overflowTimeout",
+            Kind::Number(0, 86400, "s"),
+            Fallback::Is("3"),
+            "How long a put waits for room in memory before it goes to the disk. As long as something is on disk, no put waits.",
+        ),
+        key(
+            "byteCapacity",
+            Kind::Number(1024, i64::MAX, "bytes"),
+            Fallback::Is("134217728"),
+            "How many bytes of bodies and headers it holds in memory. Flume takes 80% of Java's heap.",
+        ),
+        key(
+            "byteCapacityBufferPercentage",
+            Kind::Ignored("headers are counted as they are"),
+            Fallback::Nothing,
+            "Flume's guess at what headers take.",
+        ),
+        key(
+            "avgEventSize",
+            Kind::Ignored("events are measured"),
+            Fallback::Nothing,
+            "Flume's guess at an event's size.",
+        ),
+        key(
+            "capacity",
+            Kind::Ignored("memoryCapacity and overflowCapacity are its parts"),
+            Fallback::Nothing,
+            "The file channel's bound.",
+        ),
+        key(
+            "keep-alive",
+            Kind::Ignored("overflowTimeout says how long a put waits"),
+            Fallback::Nothing,
+            "The file channel's patience.",
+        ),
+    ],
+    shared: &[FILES, super::TRANSACTION],
+};
+
+/// How many events an orderly end moves to the disk in one batch.
+const MOVED_AT_ONCE: usize = 1000;
+
+/// Which of the two has events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Memory,
+    Disk,
+}
+
+/// Room on one of the sides.
+#[derive(Debug)]
+pub(super) struct SpillableClaim {
+    pub(super) side: Side,
+    pub(super) claim: Claim,
+}
+
+/// What was taken: from one of the sides alone.
+pub(super) enum SpillableTake {
+    Memory(Vec<Event>),
+    Disk(Vec<(Offset, Event)>),
+}
+
+/// Two queues, and the order of what is in them.
+#[derive(Debug)]
+pub(super) struct SpillableQueue {
+    pub(super) memory: MemoryQueue,
+    /// `None` if it may not overflow.
+    pub(super) disk: Option<FileQueue>,
+    overflow_timeout: Duration,
+    /// How many events come from where, the next first. Neighbours differ in their side.
+    runs: Mutex<VecDeque<(Side, usize)>>,
+}
+
+impl SpillableQueue {
+    pub(super) async fn open(settings: &Settings) -> Result<SpillableQueue, StartError> {
+        let (memory_max, disk_max) =
+            (settings.number("memoryCapacity"), settings.number("overflowCapacity"));
+        if memory_max == 0 && disk_max == 0 {
+            return Err("memoryCapacity and overflowCapacity are both 0".to_owned());
+        }
+        let memory = Room::new(&settings.name, memory_max, settings.number("byteCapacity"));
+        let disk = match disk_max {
+            0 => None,
+            _ => Some(FileQueue::open(settings, disk_max).await?),
+        };
+        let found = disk.as_ref().map_or(0, |disk| disk.room.events());
+        let found = usize::try_from(found).unwrap_or(usize::MAX);
+        let runs = (found > 0).then_some((Side::Disk, found));
+        Ok(SpillableQueue {
+            memory: MemoryQueue::new(memory),
+            disk,
+            overflow_timeout: settings.seconds("overflowTimeout"),
+            runs: Mutex::new(VecDeque::from_iter(runs)),
+        })
+    }
+
+    fn runs(&self) -> MutexGuard<'_, VecDeque<(Side, usize)>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_overflow(&self) -> bool {
+        self.runs().iter().any(|(side, _)| *side == Side::Disk)
+    }
+
+    /// Claims room in memory, or else on disk, where a put does not wait: memory was waited for.
+    pub(super) async fn claim(&self, events: &[Event]) -> Result<SpillableClaim, ChannelError> {
+        let (count, bytes) = (events.len() as u64, bytes_of(events));
+        let room = &self.memory.room;
+        let Some(disk) = &self.disk else {
+            let claim = room.claim(count, bytes, self.overflow_timeout).await?;
+            return Ok(SpillableClaim { side: Side::Memory, claim });
+        };
+        if room.could_hold(count, bytes) {
+            let is_full = self.has_overflow();
+            let patience = if is_full { Duration::ZERO } else { self.overflow_timeout };
+            if let Ok(claim) = room.claim(count, bytes, patience).await {
+                return Ok(SpillableClaim { side: Side::Memory, claim });
+            }
+        }
+        let claim = disk.claim(events, Duration::ZERO).await?;
+        Ok(SpillableClaim { side: Side::Disk, claim })
+    }
+
+    /// Puts events where room was claimed.
+    pub(super) async fn put(&self, side: Side, events: Vec<Event>) -> Result<(), ChannelError> {
+        let count = events.len();
+        match side {
+            Side::Memory => self.memory.put(events),
+            Side::Disk => self.disk().put(events).await?,
+        }
+        let mut runs = self.runs();
+        match runs.back_mut() {
+            Some((last, length)) if *last == side => *length += count,
+            _ => runs.push_back((side, count)),
+        }
+        Ok(())
+    }
+
+    /// Takes what is next, from one side.
+    pub(super) fn take(&self, max: usize) -> Result<SpillableTake, ChannelError> {
+        let mut runs = self.runs();
+        let Some(&(side, length)) = runs.front() else {
+            return Ok(SpillableTake::Memory(Vec::new()));
+        };
+        let max = max.min(length);
+        let taken = match side {
+            Side::Memory => SpillableTake::Memory(self.memory.take(max)),
+            Side::Disk => SpillableTake::Disk(self.disk().take(max)?),
+        };
+        let count = match &taken {
+            SpillableTake::Memory(events) => events.len(),
+            SpillableTake::Disk(events) => events.len(),
+        };
+        match length - count {
+            0 => drop(runs.pop_front()),
+            left => runs[0].1 = left,
+        }
+        Ok(taken)
+    }
+
+    /// What was taken is next again.
+    pub(super) fn put_back(&self, taken: SpillableTake) {
+        let mut runs = self.runs();
+        let (side, count) = match taken {
+            SpillableTake::Memory(events) => {
+                let count = events.len();
+                self.memory.put_back(events);
+                (Side::Memory, count)
+            }
+            SpillableTake::Disk(events) => {
+                let count = events.len();
+                self.disk().put_back(events);
+                (Side::Disk, count)
+            }
+        };
+        match runs.front_mut() {
+            Some((first, length)) if *first == side => *length += count,
+            _ => runs.push_front((side, count)),
+        }
+    }
+
+    /// The queue on disk, of what is known to be there.
+    pub(super) fn disk(&self) -> &FileQueue {
+        self.disk.as_ref().expect("events were put there")
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.memory.room.events() + self.disk.as_ref().map_or(0, |disk| disk.room.events())
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        let disk = self.disk.as_ref().map_or(0, |disk| disk.room.events_max());
+        self.memory.room.events_max().saturating_add(disk)
+    }
+
+    /// Moves what is in memory to the disk, and closes the files. What has no room there is lost: how much.
+    pub(super) async fn close(&self) -> u64 {
+        let Some(disk) = &self.disk else { return self.memory.room.events() };
+        loop {
+            let events = self.memory.take(MOVED_AT_ONCE);
+            if events.is_empty() {
+                break;
+            }
+            let (count, bytes) = (events.len() as u64, bytes_of(&events));
+            let moved = async {
+                let claim = disk.claim(&events, Duration::ZERO).await?;
+                disk.put(events.clone()).await?;
+                claim.keep();
+                Ok::<(), ChannelError>(())
+            };
+            if let Err(error) = moved.await {
+                tracing::error!(%error, "what is in memory cannot be moved to the disk");
+                self.memory.put_back(events);
+                break;
+            }
+            self.memory.room.give_back(count, bytes);
+        }
+        disk.close().await;
+        self.memory.room.events()
+    }
+}
+
+/// Room that is given back when what was taken is committed.
+pub(super) fn room_of(queue: &SpillableQueue, side: Side) -> &Arc<Room> {
+    match side {
+        Side::Memory => &queue.memory.room,
+        Side::Disk => &queue.disk().room,
+    }
+}

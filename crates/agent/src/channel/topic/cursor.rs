@@ -1,0 +1,190 @@
+//! What has come from a topic, and what of it is on its way to sinks.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use logway_model::{Offset, PartitionId, TimestampMs};
+
+use crate::event::Event;
+
+/// How much may wait in memory before no more is fetched.
+const READY_BYTES_MAX: usize = 8 << 20;
+
+/// The partitions that are this member's, and what was read of them.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// Changes when partitions are given up: what was taken before is not ours any more.
+    pub(super) generation: u64,
+    partitions: BTreeMap<PartitionId, Partition>,
+    ready_bytes: usize,
+    /// Where the next take begins to look, so that each partition has its turn.
+    turn: i32,
+}
+
+#[derive(Debug, Default)]
+struct Partition {
+    ready: VecDeque<Waiting>,
+    /// What follows the last of `ready`.
+    next: Offset,
+    /// The oldest event of the transaction that has the partition for itself.
+    taken: Option<TimestampMs>,
+}
+
+/// An event that was read.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) offset: Offset,
+    pub(super) timestamp: TimestampMs,
+    pub(super) event: Event,
+}
+
+/// Where an event is.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::channel) struct Place {
+    pub(super) partition: PartitionId,
+    pub(super) offset: Offset,
+    timestamp: TimestampMs,
+}
+
+/// Events that were taken, with what is to be committed for them.
+#[derive(Debug, Default)]
+pub(in crate::channel) struct TopicTake {
+    pub(super) generation: u64,
+    /// Of each event.
+    pub(super) places: Vec<Place>,
+    /// What is to be read next of each partition, when the take is committed.
+    pub(super) next: Vec<(PartitionId, Offset)>,
+}
+
+impl TopicTake {
+    /// One of the events is dealt with apart from the others.
+    pub(in crate::channel) fn remove(&mut self, index: usize) {
+        self.places.remove(index);
+    }
+}
+
+impl Cursor {
+    pub(super) fn has_room(&self) -> bool {
+        self.ready_bytes < READY_BYTES_MAX
+    }
+
+    /// Begins anew with these partitions.
+    pub(super) fn assign(&mut self, partitions: impl Iterator<Item = PartitionId>) {
+        self.generation += 1;
+        self.ready_bytes = 0;
+        self.partitions = partitions.map(|id| (id, Partition::default())).collect();
+    }
+
+    /// Events came, perhaps none, and what follows them. `true` if none of the partition is waiting or taken.
+    pub(super) fn add(&mut self, id: PartitionId, events: Vec<Waiting>, next: Offset) -> bool {
+        let Some(partition) = self.partitions.get_mut(&id) else { return false };
+        self.ready_bytes += events.iter().map(|one| one.event.size_bytes()).sum::<usize>();
+        partition.ready.extend(events);
+        partition.next = next;
+        partition.ready.is_empty() && partition.taken.is_none()
+    }
+
+    /// Takes what is next. The partitions that it comes from belong to the transaction until it ends.
+    pub(super) fn take(&mut self, max: usize) -> (TopicTake, Vec<Event>) {
+        let mut take = TopicTake { generation: self.generation, ..TopicTake::default() };
+        let mut events = Vec::new();
+        let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
+        let split = ids.partition_point(|id| id.0 < self.turn);
+        for id in ids[split..].iter().chain(&ids[..split]) {
+            if events.len() >= max {
+                break;
+            }
+            let Some(partition) = self.partitions.get_mut(id) else { continue };
+            if partition.taken.is_some() || partition.ready.is_empty() {
+                continue;
+            }
+            let count = partition.ready.len().min(max - events.len());
+            for Waiting { offset, timestamp, event } in partition.ready.drain(..count) {
+                self.ready_bytes -= event.size_bytes();
+                let oldest = partition.taken.get_or_insert(timestamp);
+                *oldest = (*oldest).min(timestamp);
+                take.places.push(Place { partition: *id, offset, timestamp });
+                events.push(event);
+            }
+            let next = partition.ready.front().map_or(partition.next, |waiting| waiting.offset);
+            take.next.push((*id, next));
+            self.turn = id.0.saturating_add(1);
+        }
+        (take, events)
+    }
+
+    /// A take has come to its end. Events that are given are next again.
+    pub(super) fn end(&mut self, take: &TopicTake, events: Vec<Event>) {
+        if take.generation != self.generation {
+            // Whoever has the partitions now reads them again.
+            return;
+        }
+        for (id, _) in &take.next {
+            if let Some(partition) = self.partitions.get_mut(id) {
+                partition.taken = None;
+            }
+        }
+        for (place, event) in take.places.iter().zip(events).rev() {
+            let Some(partition) = self.partitions.get_mut(&place.partition) else { continue };
+            let Place { offset, timestamp, .. } = *place;
+            self.ready_bytes += event.size_bytes();
+            partition.ready.push_front(Waiting { offset, timestamp, event });
+        }
+    }
+
+    /// When the oldest event that is here was written.
+    pub(super) fn oldest(&self) -> Option<TimestampMs> {
+        let of = |partition: &Partition| {
+            let ready = partition.ready.front().map(|waiting| waiting.timestamp);
+            [ready, partition.taken].into_iter().flatten().min()
+        };
+        self.partitions.values().filter_map(of).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(offsets: std::ops::Range<i64>) -> Vec<Waiting> {
+        let one = |offset: i64| Waiting {
+            offset: Offset(offset),
+            timestamp: TimestampMs(offset),
+            event: Event::new(offset.to_string()),
+        };
+        offsets.map(one).collect()
+    }
+
+    #[test]
+    fn a_partition_serves_one_transaction_at_a_time_and_in_its_order() {
+        let mut cursor = Cursor::default();
+        cursor.assign([PartitionId(0), PartitionId(1)].into_iter());
+        cursor.add(PartitionId(0), waiting(0..5), Offset(7));
+        cursor.add(PartitionId(1), waiting(10..12), Offset(12));
+        let (first, events) = cursor.take(3);
+        assert_eq!(first.next, [(PartitionId(0), Offset(3))]);
+        let (second, others) = cursor.take(10);
+        assert_eq!(second.next, [(PartitionId(1), Offset(12))]);
+        assert_eq!(others.len(), 2);
+        assert!(cursor.take(10).1.is_empty());
+        assert_eq!(cursor.oldest(), Some(TimestampMs(0)));
+        cursor.end(&first, events);
+        let (again, events) = cursor.take(10);
+        // What follows was left out of the log, and is done with, too.
+        assert_eq!(again.next, [(PartitionId(0), Offset(7))]);
+        assert_eq!(events, waiting(0..5).into_iter().map(|one| one.event).collect::<Vec<_>>());
+        cursor.end(&again, Vec::new());
+        cursor.end(&second, Vec::new());
+        assert_eq!((cursor.ready_bytes, cursor.oldest()), (0, None));
+    }
+
+    #[test]
+    fn what_was_taken_before_a_rebalance_is_not_put_back_after_it() {
+        let mut cursor = Cursor::default();
+        cursor.assign([PartitionId(0)].into_iter());
+        cursor.add(PartitionId(0), waiting(0..5), Offset(5));
+        let (take, events) = cursor.take(3);
+        cursor.assign([PartitionId(0)].into_iter());
+        cursor.end(&take, events);
+        assert!(cursor.take(10).1.is_empty());
+    }
+}

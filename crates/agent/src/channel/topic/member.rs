@@ -1,0 +1,276 @@
+//! Reads a topic as a member of a group, and commits what sinks have taken.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use logway_client::{
+    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, FetchedRecords, GroupConsumer,
+    GroupEvent, GroupOptions, StartAt,
+};
+use logway_model::{Offset, PartitionId, TopicName, TopicPartition};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::cursor::{Cursor, Waiting};
+use super::format::Format;
+use super::ground::Ground;
+use super::seen::Seen;
+use crate::counters::Count;
+use crate::stop::Stop;
+
+/// How long to wait before something is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the member shares with the takes.
+#[derive(Debug)]
+pub(super) struct Shared {
+    cursor: Mutex<Cursor>,
+    /// Tells takes that there is something.
+    pub(super) arrived: Arc<Notify>,
+    /// Tells the member that somebody takes.
+    pub(super) wanted: Notify,
+    /// Tells the member that there is room.
+    pub(super) freed: Notify,
+    /// Events that were there before, by their ids.
+    pub(super) repeated: Count,
+    /// Offsets that were gone before they were read.
+    pub(super) lost: Count,
+}
+
+impl Shared {
+    pub(super) fn new(arrived: Arc<Notify>) -> Shared {
+        Shared {
+            cursor: Mutex::default(),
+            arrived,
+            wanted: Notify::new(),
+            freed: Notify::new(),
+            repeated: Count::default(),
+            lost: Count::default(),
+        }
+    }
+
+    pub(super) fn cursor(&self) -> MutexGuard<'_, Cursor> {
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Offsets to be committed, and who waits for that.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) generation: u64,
+    pub(super) next: Vec<(PartitionId, Offset)>,
+    pub(super) done: oneshot::Sender<Result<(), String>>,
+}
+
+/// A task that reads and commits. It joins the group when somebody takes.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) channel: String,
+    pub(super) client: Client,
+    pub(super) ground: Arc<Ground>,
+    pub(super) topic: TopicName,
+    pub(super) options: GroupOptions,
+    pub(super) format: Format,
+    /// With how many events of a partition an event is compared; 0 for none.
+    pub(super) window: usize,
+    pub(super) shared: Arc<Shared>,
+    pub(super) commits: mpsc::Receiver<Commit>,
+    pub(super) stop: Stop,
+    pub(super) seen: HashMap<PartitionId, Seen>,
+}
+
+const REBALANCED: &str = "the group has changed: what was taken is read again, here or elsewhere";
+
+impl Member {
+    /// Runs until it is told to stop; after an error it joins again.
+    pub(super) async fn run(mut self) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            () = stop.wait() => return,
+            () = self.shared.wanted.notified() => {}
+        }
+        while !stop.is_set() {
+            let outcome = self.serve().await;
+            self.assign(&BTreeSet::new());
+            if let Err(error) = outcome {
+                tracing::warn!(channel = self.channel, %error, "the topic of a channel cannot be read; trying again");
+                stop.sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn serve(&mut self) -> Result<(), ClientError> {
+        self.ground.prepare().await?;
+        let topics = BTreeSet::from([self.topic.clone()]);
+        let group = self.ground.group.clone();
+        let mut member =
+            GroupConsumer::open(&self.client, &group, topics, self.options.clone()).await?;
+        let (stop, shared) = (self.stop.clone(), Arc::clone(&self.shared));
+        loop {
+            let has_room = shared.cursor().has_room();
+            let event = async {
+                match has_room {
+                    true => member.next().await,
+                    false => member.hold().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.wait() => return member.close().await,
+                Some(commit) = self.commits.recv() => self.commit(&mut member, commit).await?,
+                () = shared.freed.notified(), if !has_room => {}
+                event = event => self.note(&mut member, event?).await?,
+            }
+        }
+    }
+
+    async fn note(
+        &mut self,
+        member: &mut GroupConsumer,
+        event: Option<GroupEvent>,
+    ) -> Result<(), ClientError> {
+        match event {
+            Some(GroupEvent::Assigned(partitions)) => {
+                self.remember(&partitions).await?;
+                self.assign(&partitions);
+            }
+            Some(GroupEvent::Revoked | GroupEvent::Lost) => self.assign(&BTreeSet::new()),
+            Some(GroupEvent::Fetched(events)) => {
+                for event in events {
+                    match event {
+                        FetchEvent::Records(records) => self.add(member, &records)?,
+                        FetchEvent::Skipped { partition, from, to } => {
+                            self.shared.lost.add(usize::try_from(to.0 - from.0).unwrap_or(0));
+                            tracing::error!(channel = self.channel, %partition, from = from.0, to = to.0, "events are gone before they were taken: the topic keeps them for too short a time");
+                        }
+                    }
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn assign(&self, partitions: &BTreeSet<TopicPartition>) {
+        self.shared.cursor().assign(partitions.iter().map(|partition| partition.partition));
+    }
+
+    /// Decodes records, leaves out what was there before, and wakes the takes.
+    fn add(
+        &mut self,
+        member: &mut GroupConsumer,
+        records: &FetchedRecords,
+    ) -> Result<(), ClientError> {
+        let (partition, next) = (records.partition(), records.next_offset());
+        let mut events = Vec::new();
+        for record in records.records() {
+            let record = record?;
+            let event = self.format.decode(partition, &record);
+            if self.is_again(partition.partition, &event, record.offset) {
+                self.shared.repeated.add(1);
+                continue;
+            }
+            let (offset, timestamp) = (record.offset, record.timestamp);
+            events.push(Waiting { offset, timestamp, event });
+        }
+        let is_all_done = self.shared.cursor().add(partition.partition, events, next);
+        if is_all_done {
+            member.consumed(partition, next);
+        }
+        self.shared.arrived.notify_waiters();
+        Ok(())
+    }
+
+    fn is_again(&mut self, id: PartitionId, event: &crate::event::Event, offset: Offset) -> bool {
+        let (window, event_id) = (self.window, self.format.id(event));
+        let Some(event_id) = event_id.filter(|_| window > 0) else { return false };
+        self.seen.entry(id).or_insert_with(|| Seen::new(window)).is_again(event_id, offset)
+    }
+
+    /// Reads the ids of what was committed last, so that what is put again is known after a restart, too.
+    async fn remember(&mut self, partitions: &BTreeSet<TopicPartition>) -> Result<(), ClientError> {
+        self.seen.retain(|id, _| partitions.iter().any(|p| p.partition == *id));
+        if self.window == 0 {
+            return Ok(());
+        }
+        let committed = self.client.committed_offsets(&self.ground.group).await?;
+        let mut left: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
+        for partition in partitions.iter().filter(|p| !self.seen.contains_key(&p.partition)) {
+            let offset = committed.get(partition).map(|committed| committed.offset);
+            left.extend(offset.filter(|offset| offset.0 > 0).map(|o| (partition.clone(), o)));
+        }
+        let back = i64::try_from(self.window).unwrap_or(i64::MAX);
+        let starts = left.iter().map(|(partition, offset)| {
+            (partition.clone(), StartAt::Offset(Offset((offset.0 - back).max(0))))
+        });
+        let starts: BTreeMap<TopicPartition, StartAt> = starts.collect();
+        if starts.is_empty() {
+            return Ok(());
+        }
+        let options = ConsumerOptions { stops_at_end: true, ..self.options.consumer.clone() };
+        let mut consumer = Consumer::open(&self.client, &starts, options).await?;
+        while !left.is_empty()
+            && let Some(events) = consumer.next().await?
+        {
+            for event in events {
+                let FetchEvent::Records(records) = event else { continue };
+                let partition = records.partition();
+                let Some(&end) = left.get(partition) else { continue };
+                for record in records.records() {
+                    let record = record?;
+                    if record.offset < end {
+                        let event = self.format.decode(partition, &record);
+                        self.is_again(partition.partition, &event, record.offset);
+                    }
+                }
+                if records.next_offset() >= end {
+                    left.remove(partition);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits for all who wait. Who does not hear that it was done has events that are read again.
+    async fn commit(
+        &mut self,
+        member: &mut GroupConsumer,
+        first: Commit,
+    ) -> Result<(), ClientError> {
+        let generation = self.shared.cursor().generation;
+        let mut waiting = Vec::new();
+        let mut next = Some(first);
+        while let Some(commit) = next {
+            if commit.generation == generation {
+                for (id, offset) in &commit.next {
+                    let partition = TopicPartition::new(self.topic.clone(), *id);
+                    member.consumed(&partition, *offset);
+                }
+                waiting.push(commit.done);
+            } else {
+                let _ = commit.done.send(Err(REBALANCED.to_owned()));
+            }
+            next = self.commits.try_recv().ok();
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let outcome = loop {
+            match member.commit_now().await {
+                Ok(true) => break Ok(()),
+                Ok(false) => break Err(REBALANCED.to_owned()),
+                Err(error) if error.is_retriable() && !self.stop.is_set() => {
+                    tracing::warn!(channel = self.channel, %error, "what was taken cannot be committed; trying again");
+                    self.stop.sleep(PAUSE).await;
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    waiting.into_iter().for_each(|done| drop(done.send(Err(reason.clone()))));
+                    return Err(error);
+                }
+            }
+        };
+        waiting.into_iter().for_each(|done| drop(done.send(outcome.clone())));
+        Ok(())
+    }
+}
