@@ -13,14 +13,106 @@ use serde_json::{Map, Value, json};
 
 use crate::codegen::Files;
 
-/// The pruned model.
-pub const MODEL: &str = "crates/kinesis/model/service-2.json";
+/// A service of AWS, a part of which is served.
+#[derive(Debug)]
+pub struct Service {
+    /// Its name in AWS's models, and in arguments.
+    pub name: &'static str,
+    /// The pruned model.
+    model: &'static str,
+    /// Where the shapes are.
+    pub shapes: &'static str,
+    /// The operations that are served.
+    served: Served,
+    /// Members that are not read, whatever has them.
+    unread: &'static [&'static str],
+    /// What the documentation of the shapes calls it.
+    title: &'static str,
+    /// The type of the names of its operations.
+    names: &'static str,
+}
 
-/// Where the shapes are.
-pub const SHAPES: &str = "crates/kinesis/src/shapes";
+/// Which operations of a service are served.
+#[derive(Debug)]
+enum Served {
+    /// Those without one of these in their names.
+    Without(&'static [&'static str]),
+    /// These.
+    Only(&'static [&'static str]),
+}
 
-/// Operations on things that are not served: queues, channels, and how records are spread.
-const LEFT_OUT: &[&str] = &["Queue", "Channel", "RecordDistributionStrategy"];
+impl Served {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Served::Without(parts) => !parts.iter().any(|part| name.contains(part)),
+            Served::Only(names) => names.contains(&name),
+        }
+    }
+}
+
+/// All of them.
+pub const SERVICES: [Service; 3] = [
+    Service {
+        name: "kinesis",
+        model: "crates/kinesis/model/service-2.json",
+        shapes: "crates/kinesis/src/shapes",
+        // Queues, channels, and how records are spread.
+        served: Served::Without(&["Queue", "Channel", "RecordDistributionStrategy"]),
+        unread: &[],
+        title: "Kinesis",
+        names: "OperationName",
+    },
+    Service {
+        name: "dynamodb",
+        model: "crates/kinesis/model/dynamodb-service-2.json",
+        shapes: "crates/kinesis/src/tables/shapes",
+        // What the Kinesis Client Library calls, and what looks after its tables.
+        served: Served::Only(&[
+            "CreateTable",
+            "DeleteItem",
+            "DeleteTable",
+            "DescribeTable",
+            "GetItem",
+            "ListTables",
+            "PutItem",
+            "Query",
+            "Scan",
+            "UpdateContinuousBackups",
+            "UpdateItem",
+            "UpdateTable",
+        ]),
+        unread: &[
+            "ArchivalSummary",
+            "ConsumedCapacity",
+            "GlobalTableSettingsReplicationMode",
+            "GlobalTableWitnessUpdates",
+            "GlobalTableWitnesses",
+            "ItemCollectionMetrics",
+            "OnDemandThroughput",
+            "Replicas",
+            "ReplicaUpdates",
+            "ResourcePolicy",
+            "RestoreSummary",
+            "SSEDescription",
+            "SSESpecification",
+            "StreamSpecification",
+            "TableClassSummary",
+            "VectorIndexes",
+            "WarmThroughput",
+        ],
+        title: "DynamoDB",
+        names: "TableOperation",
+    },
+    Service {
+        name: "cloudwatch",
+        model: "crates/kinesis/model/cloudwatch-service-2.json",
+        shapes: "crates/kinesis/src/monitoring/shapes",
+        served: Served::Only(&["PutMetricData"]),
+        unread: &["EntityMetricData", "StorageResolution", "StrictEntityValidation", "Timestamp"],
+        title: "CloudWatch",
+        names: "MonitoringOperation",
+    },
+];
 
 /// What is kept of a shape.
 const KEPT: &[&str] = &[
@@ -40,15 +132,16 @@ const KEPT: &[&str] = &[
     "eventstream",
 ];
 
-/// Writes the pruned model.
-pub fn prune(from: &Path, root: &Path) -> anyhow::Result<()> {
+/// Writes the pruned model of a service.
+pub fn prune(service: &Service, from: &Path, root: &Path) -> anyhow::Result<()> {
     let text = fs::read_to_string(from).with_context(|| format!("reading {}", from.display()))?;
     let model: Value = serde_json::from_str(&text).context("the model is JSON")?;
     let operations = model["operations"].as_object().context("the model has operations")?;
-    let is_served = |name: &str| !LEFT_OUT.iter().any(|part| name.contains(part));
+    let mut model: Value = model.clone();
+    leave_out(&mut model, service.unread);
     let mut wanted = BTreeSet::new();
     let mut kept = Map::new();
-    for (name, operation) in operations.iter().filter(|(name, _)| is_served(name)) {
+    for (name, operation) in operations.iter().filter(|(name, _)| service.served.has(name)) {
         let mut one = Map::new();
         for part in ["input", "output"] {
             if let Some(shape) = operation[part]["shape"].as_str() {
@@ -71,9 +164,17 @@ pub fn prune(from: &Path, root: &Path) -> anyhow::Result<()> {
         "targetPrefix": model["metadata"]["targetPrefix"],
     });
     let pruned = json!({ "metadata": metadata, "operations": kept, "shapes": shapes });
-    let path = root.join(MODEL);
+    let path = root.join(service.model);
     fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&pruned)?))
         .with_context(|| format!("writing {}", path.display()))
+}
+
+/// Takes members out of all structures.
+fn leave_out(model: &mut Value, unread: &[&str]) {
+    let shapes = model["shapes"].as_object_mut().into_iter().flat_map(|it| it.values_mut());
+    for members in shapes.filter_map(|shape| shape["members"].as_object_mut()) {
+        members.retain(|name, _| !unread.contains(&name.as_str()));
+    }
 }
 
 /// Adds a shape and all that it is made of.
@@ -114,16 +215,17 @@ fn bare(shape: &Value) -> Value {
 }
 
 /// The shapes as Rust, of the pruned model.
-pub fn emit(root: &Path) -> anyhow::Result<Files> {
-    let path = root.join(MODEL);
+pub fn emit(service: &Service, root: &Path) -> anyhow::Result<Files> {
+    let path = root.join(service.model);
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let model: Value = serde_json::from_str(&text).context("the model is JSON")?;
-    let mut code = String::from(HEAD);
-    emit_operations(&model, &mut code)?;
+    let mut code = head(service);
+    emit_operations(service, &model, &mut code)?;
     let shapes = model["shapes"].as_object().context("the model has shapes")?;
-    for (name, shape) in shapes {
-        if shape["exception"].as_bool() != Some(true) && shape["eventstream"].is_null() {
-            emit_shape(name, shape, shapes, &mut code)?;
+    for name in requests_and_responses(&model)? {
+        let shape = &shapes[&name];
+        if shape["eventstream"].is_null() {
+            emit_shape(&name, shape, shapes, &mut code)?;
         }
     }
     let mut files = Files::default();
@@ -131,26 +233,49 @@ pub fn emit(root: &Path) -> anyhow::Result<Files> {
     Ok(files)
 }
 
-const HEAD: &str =
-    "// Generated by `cargo xtask codegen` from crates/kinesis/model/service-2.json. Do not edit.
+/// The shapes that requests and responses are made of. Errors have texts alone.
+fn requests_and_responses(model: &Value) -> anyhow::Result<BTreeSet<String>> {
+    let mut model = model.clone();
+    let shapes = model["shapes"].as_object_mut().context("the model has shapes")?;
+    for shape in shapes.values_mut().filter(|shape| shape["exception"].as_bool() == Some(true)) {
+        shape["members"] = json!({});
+    }
+    let mut reached = BTreeSet::new();
+    let operations = model["operations"].as_object().context("the model has operations")?;
+    for operation in operations.values() {
+        for shape in ["input", "output"].iter().filter_map(|it| operation[it]["shape"].as_str()) {
+            reach(&model, shape, &mut reached)?;
+        }
+    }
+    reached.retain(|name| model["shapes"][name]["exception"].as_bool() != Some(true));
+    Ok(reached)
+}
 
-//! The operations of Kinesis and the shapes of their requests and responses.
+fn head(service: &Service) -> String {
+    let Service { model, title, .. } = service;
+    format!(
+        "// Generated by `cargo xtask codegen` from {model}. Do not edit.
 
-use crate::shape::{Kind, Member, Operation, Shape};
+//! The operations of {title} and the shapes of their requests and responses.
 
-";
+use crate::shape::{{Kind, Member, Operation, Shape}};
 
-fn emit_operations(model: &Value, code: &mut String) -> anyhow::Result<()> {
+"
+    )
+}
+
+fn emit_operations(service: &Service, model: &Value, code: &mut String) -> anyhow::Result<()> {
     let operations = model["operations"].as_object().context("the model has operations")?;
     code.push_str(
         "/// An operation that is served.\n#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]\n",
     );
-    code.push_str("pub(crate) enum OperationName {\n");
+    let names = service.names;
+    writeln!(code, "pub(crate) enum {names} {{")?;
     for name in operations.keys() {
         writeln!(code, "    {name},")?;
     }
     code.push_str("}\n\n/// Every operation that is served, by name.\n");
-    writeln!(code, "pub(crate) static OPERATIONS: [Operation; {}] = [", operations.len())?;
+    writeln!(code, "pub(crate) static OPERATIONS: [Operation<{names}>; {}] = [", operations.len())?;
     for (name, operation) in operations {
         let input = constant(text_of(&operation["input"]["shape"])?);
         let output = match operation["output"]["shape"].as_str() {
@@ -159,7 +284,7 @@ fn emit_operations(model: &Value, code: &mut String) -> anyhow::Result<()> {
         };
         writeln!(
             code,
-            "Operation {{ name: OperationName::{name}, text: {name:?}, input: &{input}, output: {output} }},"
+            "Operation {{ name: {names}::{name}, text: {name:?}, input: &{input}, output: {output} }},"
         )?;
     }
     code.push_str("];\n\n");
@@ -176,6 +301,7 @@ fn emit_shape(
         "boolean" => "Kind::Boolean".to_owned(),
         "integer" => "Kind::Integer".to_owned(),
         "long" => "Kind::Long".to_owned(),
+        "double" => "Kind::Double".to_owned(),
         "blob" => "Kind::Blob".to_owned(),
         "timestamp" => "Kind::Timestamp".to_owned(),
         "string" => match shape["enum"].as_array() {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 
 const USAGE: &str = "usage: cargo xtask codegen [JARS] [--check]
-       cargo xtask kinesis-model FILE
+       cargo xtask kinesis-model SERVICE FILE
        cargo xtask reference [--check]
        cargo xtask wire-samples --out FILE [--seed N] [--samples N] [JARS]
 
@@ -21,7 +21,8 @@ codegen        write the protocol's messages, crates/wire/src/messages, from the
                the shapes of Kinesis, crates/kinesis/src/shapes, from crates/kinesis/model, and the messages of the log
                service, crates/logservice/src/messages, from crates/logservice/proto
   --check      write nothing; fail if the committed code differs
-kinesis-model  prune botocore's data/kinesis/2013-12-02/service-2.json, unpacked, into crates/kinesis/model
+kinesis-model  prune botocore's data/SERVICE/DATE/service-2.json, unpacked, into crates/kinesis/model; SERVICE is
+               kinesis, dynamodb or cloudwatch
 reference      write docs/reference from the tables in the code
   --check      write nothing; fail if a committed page differs
 wire-samples   write random messages of every version, one a line, made from the definitions alone
@@ -39,8 +40,10 @@ fn main() -> anyhow::Result<()> {
     match args.next().as_deref() {
         Some("codegen") => codegen::run(&codegen_options(args)?),
         Some("kinesis-model") => {
+            let name = args.next().context(USAGE)?;
+            let service = kinesis_model::SERVICES.iter().find(|service| service.name == name);
             let from = PathBuf::from(args.next().context(USAGE)?);
-            kinesis_model::prune(&from, codegen::workspace_root()?)
+            kinesis_model::prune(service.context(USAGE)?, &from, codegen::workspace_root()?)
         }
         Some("reference") => match args.next().as_deref() {
             None => reference::run(false),

@@ -4,6 +4,7 @@
 //! every substitute for AWS does.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, DATE};
@@ -11,8 +12,10 @@ use hyper::http::request::Parts;
 use logway_model::TimestampMs;
 use logway_node::Node;
 use logway_node::access::Principal;
+use logway_node::tasks::wall_clock;
 
 use crate::error::ApiError;
+use crate::service::Service;
 use crate::signature::{Verifier, percent_decoded};
 
 /// What a request says of its signature.
@@ -34,7 +37,7 @@ pub(crate) struct Signed<'a> {
 
 impl Signed<'_> {
     /// Whose it says that it is.
-    pub(crate) fn key_id(&self) -> &str {
+    fn key_id(&self) -> &str {
         self.credential.split('/').next().unwrap_or_default()
     }
 }
@@ -131,15 +134,35 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whom a request to a service of AWS is from, which has come whole: somebody who has shown it, or anybody.
+pub(crate) fn authenticated(
+    service: &Service,
+    name: &str,
+    peer: &SocketAddr,
+    head: &Parts,
+    body: &[u8],
+) -> Result<Principal, ApiError> {
+    let signed = signed(&head.headers, head.uri.query())?;
+    if !service.checks_signatures {
+        return Ok(Principal::anonymous().clone());
+    }
+    let believed = requester(name, &signed, head, body, &service.node, wall_clock().0);
+    believed.inspect_err(|error| {
+        let reason = error.message.as_deref().unwrap_or(error.name);
+        service.node.note_not_believed(*peer, signed.key_id(), "SIGV4", reason);
+    })
+}
+
 /// Whom a request is from that has come whole. An access key is a delegation token: its id, and its HMAC in Base64 as the secret.
-pub(crate) fn requester(
+fn requester(
+    service: &str,
     signed: &Signed<'_>,
     head: &Parts,
     body: &[u8],
     node: &Node,
     now_ms: i64,
 ) -> Result<Principal, ApiError> {
-    let verifier = Verifier::new(signed, head, now_ms)?;
+    let verifier = Verifier::new(service, signed, head, now_ms)?;
     let unrecognized = || {
         let message = "The security token included in the request is invalid.";
         ApiError::new("UnrecognizedClientException", message)

@@ -11,7 +11,6 @@ use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{MetadataImage, StreamImage, TopicImage};
 use logway_model::{PartitionId, TopicId};
 use logway_node::access::{AccessMemory, Operation as Permission, Principal, Requester, Resource};
-use logway_node::audit;
 use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::wall_clock;
@@ -167,12 +166,7 @@ impl Call {
     /// Whether the requester may do something.
     pub(crate) fn may(&self, permission: Permission, resource: Resource<'_>) -> bool {
         let requester = Requester { principal: &self.principal, host: self.host };
-        let node = &self.service.node;
-        let is_allowed = node.allows(&requester, permission, resource, &self.access_memory);
-        if permission.is_administration() {
-            audit::authorization(&requester, "", permission, resource, is_allowed);
-        }
-        is_allowed
+        self.service.allows(&requester, permission, resource, &self.access_memory)
     }
 
     /// The stream that the request names, for who may do that with it.

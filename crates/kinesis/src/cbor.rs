@@ -61,11 +61,12 @@ impl Reader<'_, '_> {
                 let number = i128::from(self.decoder.int()?);
                 let number =
                     i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX });
-                Ok(self.number(kind, number, number.saturating_mul(1_000)))
+                Ok(self.number(kind, number, number.saturating_mul(1_000), number as f64))
             }
             Type::F32 | Type::F64 => {
                 let number = self.decoder.f64()?;
-                Ok(self.number(kind, number.floor() as i64, (number * 1_000.0).round() as i64))
+                let ms = (number * 1_000.0).round() as i64;
+                Ok(self.number(kind, number.floor() as i64, ms, number))
             }
             Type::Tag => {
                 let tag = self.decoder.tag()?;
@@ -131,10 +132,11 @@ impl Reader<'_, '_> {
         None
     }
 
-    fn number(&self, kind: &Kind, number: i64, as_seconds_ms: i64) -> Option<Value> {
+    fn number(&self, kind: &Kind, number: i64, as_seconds_ms: i64, exact: f64) -> Option<Value> {
         match kind {
             Kind::Integer | Kind::Long => Some(Value::Number(number_of_kind(kind, number))),
             Kind::Timestamp => Some(Value::Timestamp(as_seconds_ms)),
+            Kind::Double => Some(Value::Double(exact)),
             _ => self.refuse(kind, Found::Number),
         }
     }
@@ -251,6 +253,7 @@ fn push_value(encoder: &mut Encoder<Vec<u8>>, value: &Value) -> Encoding {
     match value {
         Value::Boolean(value) => _ = encoder.bool(*value)?,
         Value::Number(number) => _ = encoder.i64(*number)?,
+        Value::Double(number) => _ = encoder.f64(*number)?,
         Value::Text(text) => _ = encoder.str(text)?,
         Value::Blob(blob) => _ = encoder.bytes(blob)?,
         Value::Timestamp(ms) => _ = encoder.tag(IanaTag::Timestamp)?.i64(*ms)?,

@@ -12,26 +12,28 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use logway_log::random_uuid;
 use logway_node::access::{AccessMemory, Principal};
-use logway_node::tasks::wall_clock;
 use tokio::sync::Notify;
 
-use crate::authentication::{requester, signed};
+use crate::authentication::authenticated;
 use crate::body::{BodyError, ResponseBody, charged, receive};
 use crate::call::{Call, Reply};
 use crate::error::{ApiError, SERIALIZATION};
+use crate::monitoring::Protocol;
 use crate::operations::perform;
+use crate::query::Form;
 use crate::service::Service;
 use crate::shape::{Kind, Operation, Shape};
 use crate::shapes::OPERATIONS;
 use crate::type_error::TypeErrors;
 use crate::validate::{conforms, validate};
 use crate::value::{Structure, Value};
-use crate::{cbor, event_stream, json};
+use crate::{cbor, event_stream, identity, json, monitoring, query, tables};
 
 const SERVICE: &str = "Kinesis_20131202";
 
 const AMZ_JSON: &str = "application/x-amz-json-1.1";
 const AMZ_CBOR: &str = "application/x-amz-cbor-1.1";
+const XML: &str = "text/xml";
 const PLAIN_JSON: &str = "application/json";
 
 /// Nothing: what a request for an unknown operation is read as.
@@ -84,7 +86,7 @@ pub(crate) struct Peer {
 pub(crate) struct LastRequester(Mutex<Option<(Principal, Arc<AccessMemory>)>>);
 
 impl LastRequester {
-    fn memory_of(&self, principal: &Principal) -> Arc<AccessMemory> {
+    pub(crate) fn memory_of(&self, principal: &Principal) -> Arc<AccessMemory> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some((same, memory)) if same == principal => Arc::clone(memory),
@@ -133,6 +135,13 @@ async fn respond(
     let mut target = text("x-amz-target").unwrap_or_default().split('.');
     let (target_service, target_operation) =
         (target.next().unwrap_or_default(), target.next().unwrap_or_default());
+    if let Some(response) = respond_beside(service, &peer, head, body, content_type) {
+        return response;
+    }
+    if target_service == tables::SERVICE {
+        let request = tables::Request { head, body, content_type, operation: target_operation };
+        return tables::respond(service, peer, request).await;
+    }
     let operation = OPERATIONS
         .iter()
         .find(|operation| operation.text == target_operation && target_service == SERVICE);
@@ -179,6 +188,51 @@ async fn respond(
     }
 }
 
+/// Answers a request for CloudWatch or STS. Those of the other services are left.
+fn respond_beside(
+    service: &Service,
+    peer: &Peer,
+    head: &Parts,
+    body: &Bytes,
+    content_type: &str,
+) -> Option<Response<ResponseBody>> {
+    let respond = |protocol, operation: &str| {
+        monitoring::respond(service, peer, protocol, operation, head, body)
+    };
+    if let Some(operation) = Protocol::operation_of_path(head.uri.path()) {
+        return Some(respond(Protocol::Cbor, operation));
+    }
+    let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    if let Some((monitoring::SERVICE, operation)) = target.and_then(|it| it.split_once('.')) {
+        return Some(respond(Protocol::Json, operation));
+    }
+    if content_type != query::CONTENT_TYPE {
+        return None;
+    }
+    if body.len() > monitoring::REQUEST_BYTES_MAX {
+        return Some(empty(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    let request_id = random_uuid().hyphenated();
+    let action = Form::parse(body).map(|form| form.text("Action").unwrap_or_default().to_owned());
+    let outcome = match action.as_deref() {
+        Ok(monitoring::OPERATION) => return Some(respond(Protocol::Query, monitoring::OPERATION)),
+        Ok(identity::OPERATION) => identity::respond(service, peer, head, body, &request_id),
+        Ok(other) => {
+            let other: String = other.chars().take(128).collect();
+            let message = format!("Could not find operation {other}");
+            Err(ApiError::new("InvalidAction", message))
+        }
+        Err(error) => Err(error.clone()),
+    };
+    Some(match outcome {
+        Ok(body) => with_body(StatusCode::OK, Some(XML), body),
+        Err(error) => {
+            let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
+            with_body(status, Some(XML), query::error_xml(identity::SPACE, &error, &request_id))
+        }
+    })
+}
+
 /// Syntax, operation, authentication, types, constraints.
 fn decoded(
     service: &Service,
@@ -194,17 +248,7 @@ fn decoded(
         return Err(ApiError::bare(SERIALIZATION));
     };
     let operation = operation.ok_or_else(|| ApiError::bare(UNKNOWN_OPERATION))?;
-    let signed = signed(&head.headers, head.uri.query())?;
-    let principal = match service.checks_signatures {
-        true => {
-            let believed = requester(&signed, head, body, &service.node, wall_clock().0);
-            believed.inspect_err(|error| {
-                let reason = error.message.as_deref().unwrap_or(error.name);
-                service.node.note_not_believed(*peer, signed.key_id(), "SIGV4", reason);
-            })?
-        }
-        false => Principal::anonymous().clone(),
-    };
+    let principal = authenticated(service, "kinesis", peer, head, body)?;
     if let Some(message) = errors.into_first() {
         return Err(ApiError::new(SERIALIZATION, message));
     }
@@ -279,7 +323,8 @@ fn empty(status: StatusCode) -> Response<ResponseBody> {
     with_body(status, None, Vec::new())
 }
 
-fn with_body(
+/// A response with a body.
+pub(crate) fn with_body(
     status: StatusCode,
     content_type: Option<&'static str>,
     body: impl Into<Bytes>,

@@ -59,6 +59,7 @@ impl<'a> Seed<'a> {
         match &self.shape.kind {
             kind @ (Kind::Integer | Kind::Long) => Some(Value::Number(number_of_kind(kind, whole))),
             Kind::Timestamp => Some(Value::Timestamp((seconds * 1_000.0).round() as i64)),
+            Kind::Double => Some(Value::Double(seconds)),
             _ => self.refuse(Found::Number),
         }
     }
@@ -202,6 +203,8 @@ fn push_value(bytes: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Boolean(value) => bytes.extend_from_slice(value.to_string().as_bytes()),
         Value::Number(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+        // Of numbers that JSON does not have, nothing.
+        Value::Double(number) => serde_json::to_writer(bytes, number).expect("memory takes it"),
         Value::Text(text) => push_text(bytes, text),
         Value::Blob(blob) => {
             bytes.push(b'"');

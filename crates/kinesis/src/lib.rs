@@ -10,6 +10,8 @@
 //! | `shapes`, `shape` | the operations and types of AWS's model, as tables |
 //! | `json`, `cbor`, `value`, `type_error`, `validate` | values in both encodings, and what they must obey |
 //! | `call`, `operations` | one request, and what each operation does |
+//! | `tables` | DynamoDB's tables, as far as AWS's client library needs them |
+//! | `monitoring`, `identity`, `query` | CloudWatch's PutMetricData and STS's GetCallerIdentity, and the protocol of forms |
 //! | `sequence`, `token`, `names`, `event_stream` | what clients hold in their hands |
 //! | `error` | AWS's errors |
 
@@ -20,15 +22,19 @@ mod cbor;
 mod error;
 mod event_stream;
 mod http;
+mod identity;
 mod json;
+mod monitoring;
 mod names;
 mod operations;
+mod query;
 mod sequence;
 pub mod server;
 mod service;
 mod shape;
 mod shapes;
 mod signature;
+mod tables;
 mod timed_io;
 mod token;
 mod type_error;

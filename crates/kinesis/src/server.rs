@@ -17,6 +17,7 @@ use logway_node::handshake::shake_hands;
 use logway_node::listener_files::{follow_files, look_at_certificate};
 use logway_node::quotas::ListenerLimits;
 use logway_security::{ServerTls, TlsError};
+use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
@@ -25,8 +26,10 @@ use tokio::task::JoinSet;
 
 use crate::body::InWork;
 use crate::http::{Peer, answer};
+use crate::monitoring::gauges::Gauges;
 use crate::names::Account;
 use crate::service::{Service, Subscriptions};
+use crate::tables::Tables;
 use crate::timed_io::{Patience, Requests, TimedIo};
 
 /// What clients can agree on by ALPN.
@@ -126,7 +129,9 @@ pub struct KinesisServer {
 
 impl KinesisServer {
     /// Serves a node's streams to Kinesis clients.
-    pub fn start(node: Arc<Node>, bound: BoundListener) -> KinesisServer {
+    pub fn start(node: Arc<Node>, bound: BoundListener, registry: &mut Registry) -> KinesisServer {
+        let gauges = Gauges::default();
+        registry.register_collector(Box::new(gauges.clone()));
         let BoundListener { listener, address, tls } = bound;
         let (stopping, stop) = watch::channel(false);
         let settings = &node.settings.kinesis;
@@ -142,6 +147,8 @@ impl KinesisServer {
             stream_delay_ms,
             checks_signatures,
             subscriptions: Arc::new(Subscriptions::default()),
+            tables: Tables::default(),
+            gauges,
             stopping: stop.clone(),
         });
         let mut tasks = JoinSet::new();

@@ -4,11 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use logway_model::{PartitionId, TopicId};
-use logway_node::Node;
+use logway_node::access::{AccessMemory, Operation, Requester, Resource};
+use logway_node::{Node, audit};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::monitoring::gauges::Gauges;
 use crate::names::Account;
+use crate::tables::Tables;
 
 /// A node as Kinesis clients see it, and what the front door itself remembers of them.
 pub(crate) struct Service {
@@ -22,8 +25,29 @@ pub(crate) struct Service {
     pub(crate) checks_signatures: bool,
     /// Who is subscribed to what.
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// The tables of DynamoDB's clients.
+    pub(crate) tables: Tables,
+    /// What clients have told of themselves.
+    pub(crate) gauges: Gauges,
     /// Turns true when the front door closes.
     pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl Service {
+    /// Whether somebody may do something; of administration, the audit log is told.
+    pub(crate) fn allows(
+        &self,
+        requester: &Requester<'_>,
+        permission: Operation,
+        resource: Resource<'_>,
+        memory: &AccessMemory,
+    ) -> bool {
+        let is_allowed = self.node.allows(requester, permission, resource, memory);
+        if permission.is_administration() {
+            audit::authorization(requester, "", permission, resource, is_allowed);
+        }
+        is_allowed
+    }
 }
 
 /// Subscriptions that may be open here. Each may wait for another node, which lets more than twice as many wait.

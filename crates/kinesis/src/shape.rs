@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Integer,
     /// A number of 64 bits.
     Long,
+    /// A number with a fraction.
+    Double,
     /// A text.
     Text,
     /// One of these texts.
@@ -55,9 +57,9 @@ pub(crate) struct Member {
 
 /// An operation that is served.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct Operation<Name = OperationName> {
     /// Which.
-    pub(crate) name: OperationName,
+    pub(crate) name: Name,
     /// Its name as text.
     pub(crate) text: &'static str,
     /// What a request holds.

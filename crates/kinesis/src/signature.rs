@@ -19,9 +19,6 @@ use crate::error::ApiError;
 /// The only algorithm.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// The service that clients sign for.
-const SERVICE: &str = "kinesis";
-
 const TERMINATOR: &str = "aws4_request";
 
 /// How far a client's clock may be from this one, in ms. AWS's own allowance.
@@ -58,10 +55,10 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn check(&self, time: &str) -> Result<(), ApiError> {
+    fn check(&self, expected: &str, time: &str) -> Result<(), ApiError> {
         let mut message = String::new();
-        if self.service != SERVICE {
-            message += &format!("Credential should be scoped to correct service: '{SERVICE}'. ");
+        if self.service != expected {
+            message += &format!("Credential should be scoped to correct service: '{expected}'. ");
         }
         if self.terminator != TERMINATOR {
             message += &format!(
@@ -89,8 +86,9 @@ pub(crate) struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// Checks all that can be checked without the secret.
+    /// Checks all that can be checked without the secret, of a request for a service.
     pub(crate) fn new(
+        service: &str,
         signed: &'a Signed<'a>,
         head: &'a Parts,
         now_ms: i64,
@@ -105,7 +103,7 @@ impl<'a> Verifier<'a> {
         let time_ms = parse_time(&signed.time).ok_or_else(|| {
             incomplete(format!("Date must be in ISO-8601 'basic format'. Got '{}'.", signed.time))
         })?;
-        scope.check(&signed.time)?;
+        scope.check(service, &signed.time)?;
         check_time(signed, time_ms, now_ms)?;
         let names = || signed.signed_headers.split(';');
         // As AWS has it. A name that comes twice would also be worked on twice.

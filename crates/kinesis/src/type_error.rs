@@ -72,6 +72,7 @@ fn mismatch(kind: &Kind, found: Found<'_>) -> String {
         Kind::Boolean => "an Boolean",
         Kind::Integer => "an Integer",
         Kind::Long => "an Long",
+        Kind::Double => "a Double",
         Kind::Blob => "a Blob",
         Kind::Timestamp => "milliseconds since epoch",
         _ => "an String",

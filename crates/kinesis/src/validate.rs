@@ -1,12 +1,13 @@
 //! What values must obey by AWS's model, and AWS's words for what they do not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use regex_lite::Regex;
 
 use crate::shape::{Kind, Shape};
 use crate::shapes::OPERATIONS;
+use crate::tables::OPERATIONS as TABLE_OPERATIONS;
 use crate::value::{Structure, Value};
 
 /// So many violations are named.
@@ -60,6 +61,7 @@ pub(crate) fn conforms(shape: &'static Shape, value: &Value) -> bool {
         (Kind::Word(words), Value::Text(text)) => words.contains(&text.as_str()),
         (Kind::Boolean, Value::Boolean(_))
         | (Kind::Integer | Kind::Long, Value::Number(_))
+        | (Kind::Double, Value::Double(_))
         | (Kind::Text, Value::Text(_))
         | (Kind::Blob, Value::Blob(_))
         | (Kind::Timestamp, Value::Timestamp(_)) => true,
@@ -218,6 +220,7 @@ fn push_shown(shape: &Shape, value: &Value, text: &mut String) {
     match value {
         Value::Boolean(value) => text.push_str(&value.to_string()),
         Value::Number(number) | Value::Timestamp(number) => text.push_str(&number.to_string()),
+        Value::Double(number) => text.push_str(&number.to_string()),
         Value::Text(value) => text.extend(value.chars().take(SHOWN_CHARS + 1)),
         Value::Blob(blob) => {
             let length = blob.len();
@@ -273,25 +276,36 @@ fn patterns() -> &'static HashMap<&'static str, Regex> {
     static PATTERNS: OnceLock<HashMap<&'static str, Regex>> = OnceLock::new();
     PATTERNS.get_or_init(|| {
         let mut patterns = HashMap::new();
-        OPERATIONS.iter().for_each(|operation| collect(operation.input, &mut patterns));
+        let mut seen = HashSet::new();
+        let of_streams = OPERATIONS.iter().map(|operation| operation.input);
+        let of_tables = TABLE_OPERATIONS.iter().map(|operation| operation.input);
+        of_streams.chain(of_tables).for_each(|shape| collect(shape, &mut patterns, &mut seen));
         patterns
     })
 }
 
-fn collect(shape: &'static Shape, patterns: &mut HashMap<&'static str, Regex>) {
+/// A shape can have itself in it, so each is looked at once.
+fn collect(
+    shape: &'static Shape,
+    patterns: &mut HashMap<&'static str, Regex>,
+    seen: &mut HashSet<*const Shape>,
+) {
+    if !seen.insert(shape) {
+        return;
+    }
     if let Some(pattern) = shape.pattern {
         patterns.entry(pattern).or_insert_with(|| {
             Regex::new(&format!("^(?:{pattern})$")).expect("the model's patterns are simple")
         });
     }
     match shape.kind {
-        Kind::List(of) => collect(of, patterns),
+        Kind::List(of) => collect(of, patterns, seen),
         Kind::Map(key, of) => {
-            collect(key, patterns);
-            collect(of, patterns);
+            collect(key, patterns, seen);
+            collect(of, patterns, seen);
         }
         Kind::Structure(members) => {
-            members.iter().for_each(|member| collect(member.shape, patterns));
+            members.iter().for_each(|member| collect(member.shape, patterns, seen));
         }
         _ => {}
     }

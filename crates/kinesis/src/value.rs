@@ -9,6 +9,8 @@ pub(crate) enum Value {
     Boolean(bool),
     /// A number of 32 or 64 bits.
     Number(i64),
+    /// A number with a fraction.
+    Double(f64),
     /// A text.
     Text(String),
     /// Bytes, which JSON writes in base64.

@@ -65,6 +65,17 @@ pub enum LogError {
         end: Offset,
     },
 
+    /// An append was to be made at another end than the log has. Nothing was appended.
+    #[error("{partition} ends at {end}, and the append was to be made at {expected}")]
+    EndMoved {
+        /// The partition.
+        partition: TopicPartition,
+        /// Where the append was to be made.
+        expected: Offset,
+        /// Where the log ends.
+        end: Offset,
+    },
+
     /// An earlier write or sync failed, so that nobody knows what is on the disk; the log
     /// acknowledges nothing more until it is opened again and recovered.
     #[error("{partition} takes no appends since a write to its disk failed: {cause}")]

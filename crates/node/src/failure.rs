@@ -74,7 +74,9 @@ impl Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Failure {
         let code = match &error {
-            LogError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            LogError::OffsetOutOfRange { .. } | LogError::EndMoved { .. } => {
+                ErrorCode::OffsetOutOfRange
+            }
             LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
             LogError::BehindRefused { refusal: Refusal::TooFewInSync, .. } => {
                 ErrorCode::NotEnoughReplicas

@@ -98,7 +98,7 @@ impl RunningBroker {
             tasks.spawn(secure.renew_in_time());
         }
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
-        let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound));
+        let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound, registry));
         let log_service =
             log_service.map(|bound| LogServer::start(Arc::clone(&node), bound, registry));
         Ok((RunningBroker { node, kafka, kinesis, log_service, _tasks: tasks }, http))

@@ -13,10 +13,10 @@ DEADLINE_S = 30
 ALL_KEYS = range(2**128)
 
 
-def client(broker: Logway, **config):
+def client(broker: Logway, service: str = "kinesis", **config):
     settings = Config(retries={"total_max_attempts": 1}, **config)
     return boto3.client(
-        "kinesis",
+        service,
         endpoint_url=f"http://{broker.kinesis}",
         region_name="us-east-1",
         aws_access_key_id="any",

@@ -52,8 +52,9 @@ pub struct Jars {
 /// Generates the messages.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let root = workspace_root()?;
-    let shapes = kinesis_model::emit(root)?;
-    settle(options, &shapes, kinesis_model::SHAPES)?;
+    for service in &kinesis_model::SERVICES {
+        settle(options, &kinesis_model::emit(service, root)?, service.shapes)?;
+    }
     settle(options, &log_service::emit(root)?, log_service::MESSAGES)?;
     let messages = messages(&options.jars)?;
     let mut code = Files::default();

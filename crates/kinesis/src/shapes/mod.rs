@@ -49,7 +49,7 @@ pub(crate) enum OperationName {
 }
 
 /// Every operation that is served, by name.
-pub(crate) static OPERATIONS: [Operation; 39] = [
+pub(crate) static OPERATIONS: [Operation<OperationName>; 39] = [
     Operation {
         name: OperationName::AddTagsToStream,
         text: "AddTagsToStream",

@@ -75,7 +75,7 @@ fn judged(change: impl Fn(&mut Vec<(&str, String)>)) -> Result<(), ApiError> {
         headers.iter().map(|(name, value)| (*name, &**value)).collect();
     let head = head("POST", "/", &headers);
     let signed = signed(&head.headers, head.uri.query())?;
-    Verifier::new(&signed, &head, THEN_MS).map(|_| ())
+    Verifier::new("kinesis", &signed, &head, THEN_MS).map(|_| ())
 }
 
 /// What is said when one thing about a request is another.

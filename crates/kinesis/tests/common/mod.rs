@@ -35,7 +35,7 @@ impl Door {
         let mut registry = Registry::default();
         let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
         let node = node.expect("starts");
-        let server = KinesisServer::start(Arc::clone(&node), bound);
+        let server = KinesisServer::start(Arc::clone(&node), bound, &mut registry);
         Door { node, server }
     }
 

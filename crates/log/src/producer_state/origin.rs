@@ -1,6 +1,6 @@
 //! Who appends.
 
-use logway_model::TransactionVersion;
+use logway_model::{Offset, TransactionVersion};
 
 use super::verification::VerificationGuard;
 
@@ -10,6 +10,8 @@ pub enum AppendOrigin {
     /// A client. Its batches go on with a transaction that is open here, or are part of none.
     #[default]
     Client,
+    /// A client that has read all up to an offset. Its batches are appended if the log ends there, else not at all.
+    ClientAt(Offset),
     /// A client, and the transaction coordinator was asked: the partition is part of the producer's open transaction. See
     /// [`Log::begin_verification`](crate::Log::begin_verification).
     Verified(VerificationGuard),

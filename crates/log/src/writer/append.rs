@@ -126,6 +126,12 @@ impl LogTail {
         round: &mut Round,
     ) -> Result<Placed, LogError> {
         let mut next_offset = round.staging.next_offset(self.view.end.offset);
+        if let AppendOrigin::ClientAt(expected) = append.origin
+            && expected != next_offset
+        {
+            let partition = self.log.topic_partition().clone();
+            return Err(LogError::EndMoved { partition, expected, end: next_offset });
+        }
         let mut all: Option<Placed> = None;
         round.staging.headers.clear();
         for batch in &append.batches {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use logway_log::producer_state::Refusal;
 use logway_log::{AppendOrigin, AppendOutcome, LogConfig, LogError, VerificationGuard};
-use logway_model::{ErrorCode, TimestampMs, TopicPartition};
+use logway_model::{ErrorCode, Offset, TimestampMs, TopicPartition};
 use logway_record::{
     AppendRules, Batch, BatchHeader, BatchSummary, Compression, DecodeLimit, TimestampType,
     validate_for_append,
@@ -116,6 +116,21 @@ impl Node {
         check_target(replica, &batch)?;
         refuse_transactional(&batch)?;
         self.append_checked(replica, batch, acks, appender, AppendOrigin::Client).await
+    }
+
+    /// As [`Node::append`]; but the batch is appended only if the log ends at `end`, and has all before it committed or not. It is
+    /// `OFFSET_OUT_OF_RANGE` otherwise, and nothing is appended.
+    pub(crate) async fn append_at(
+        &self,
+        replica: &Arc<Replica>,
+        end: Offset,
+        batch: Batch,
+        appender: &Appender,
+    ) -> Result<Appending, Failure> {
+        check_target(replica, &batch)?;
+        refuse_transactional(&batch)?;
+        let origin = AppendOrigin::ClientAt(end);
+        self.append_checked(replica, batch, Acks::All, appender, origin).await
     }
 
     /// As [`Node::append`], of a batch that may be part of a transaction.

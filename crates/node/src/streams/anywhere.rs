@@ -163,6 +163,32 @@ impl Node {
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
     }
 
+    /// Appends a batch to a partition if its log ends at `end`, and waits until it is committed, or for `deadline`. So who has read
+    /// the whole partition and decides by that, decides by what is there.
+    ///
+    /// After `OFFSET_OUT_OF_RANGE`, which says that the log ends elsewhere, and `LEADER_NOT_AVAILABLE` nothing was appended. After
+    /// `REQUEST_TIMED_OUT` and `NOT_LEADER_OR_FOLLOWER` the batch may be there or not.
+    pub async fn append_at_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        end: Offset,
+        batch: Bytes,
+        deadline: Instant,
+    ) -> Result<Appended, Failure> {
+        match self.leading(partition) {
+            Ok(replica) => self.append_at_here(&replica, end, batch, deadline).await,
+            Err(code) if is_elsewhere(code) => {
+                if self.leader_elsewhere(partition).is_none() {
+                    return Err(failure(ErrorCode::LeaderNotAvailable));
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                let wait_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
+                self.ask_leader(partition, Task::AppendAt { end, wait_ms, batch }, deadline).await
+            }
+            Err(code) => Err(failure(code)),
+        }
+    }
+
     /// Reads a partition below its last stable offset. Batches of aborted transactions have no records.
     ///
     /// Errors: `OFFSET_OUT_OF_RANGE`, and those of partitions that cannot be read or whose leader cannot be asked.
@@ -308,6 +334,20 @@ impl Node {
         self.append(replica, batch, until.acks(), appender).await
     }
 
+    async fn append_at_here(
+        &self,
+        replica: &Arc<Replica>,
+        end: Offset,
+        batch: Bytes,
+        deadline: Instant,
+    ) -> Result<Appended, Failure> {
+        let batch = Batch::parse(batch).map_err(|error: RecordError| Failure::from(error))?;
+        let appender = Appender::handing_over();
+        self.note_request(&appender);
+        let started = in_time(deadline, self.append_at(replica, end, batch, &appender)).await;
+        appended(started, deadline).await
+    }
+
     /// Nothing is sent twice: who did not hear whether it was appended cannot know.
     async fn append_there(
         self: &Arc<Self>,
@@ -385,6 +425,16 @@ impl Node {
                         outcomes.pop().unwrap_or_else(lost).1
                     }
                     // Nothing was appended, which its own word for it leaves open.
+                    Err(code) if is_elsewhere(code) => Err(failure(ErrorCode::LeaderNotAvailable)),
+                    Err(code) => Err(failure(code)),
+                };
+                encode_answer(&appended)
+            }
+            Task::AppendAt { end, wait_ms, batch } => {
+                let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
+                let deadline = Instant::now() + wait;
+                let appended = match self.leading(partition) {
+                    Ok(replica) => self.append_at_here(&replica, end, batch, deadline).await,
                     Err(code) if is_elsewhere(code) => Err(failure(ErrorCode::LeaderNotAvailable)),
                     Err(code) => Err(failure(code)),
                 };

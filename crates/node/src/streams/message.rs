@@ -2,13 +2,13 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate |
+//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end |
 //! | 16 | topic | its id |
 //! | 4 | partition | big-endian, as all numbers |
-//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all |
+//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end: the end |
 //! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed |
-//! | 4 | wait | read: for so long, in ms |
-//! | N | batch | append: the record batch |
+//! | 4 | wait | read, append at an end: for so long, in ms |
+//! | N | batch | append, append at an end: the record batch |
 //!
 //! The reply begins with the code of an error, 0 for none. A byte whether a full disk is the reason, and a message follow an error. Else there are three numbers of
 //! 8 bytes, and for a read the batches.
@@ -34,6 +34,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Task {
     Append { wait_ms: u64, until: Until, batch: Bytes },
+    AppendAt { end: Offset, wait_ms: u32, batch: Bytes },
     Read { offset: Offset, max_bytes: u32, wait_ms: u32 },
     Search(Search),
     Producer(ProducerId),
@@ -65,6 +66,7 @@ impl Request {
                 };
                 (3, argument, 0, 0, Bytes::new())
             }
+            Task::AppendAt { end, wait_ms, batch } => (6, end.0, 0, *wait_ms, batch.clone()),
             Task::Producer(id) => (4, id.0, 0, 0, Bytes::new()),
             Task::Truncate(before) => (5, before.map_or(ALL, |it| it.0), 0, 0, Bytes::new()),
         };
@@ -108,6 +110,7 @@ impl Request {
             }),
             4 => Task::Producer(ProducerId(argument)),
             5 => Task::Truncate(Some(Offset(argument)).filter(|before| before.0 != ALL)),
+            6 => Task::AppendAt { end: Offset(argument), wait_ms, batch: rest },
             _ => return None,
         };
         Some(Request { topic, partition, task })
@@ -225,6 +228,7 @@ mod tests {
                 batch: Bytes::from_static(b"batch"),
             },
             Task::Append { wait_ms: 5, until: Until::Flushed, batch: Bytes::new() },
+            Task::AppendAt { end: Offset(8), wait_ms: 9, batch: Bytes::from_static(b"batch") },
             Task::Producer(ProducerId(4)),
             Task::Truncate(None),
             Task::Truncate(Some(Offset(3))),

@@ -61,6 +61,7 @@ async fn exported() -> anyhow::Result<String> {
     let settings = BrokerSettings::new(vec![
         ("log.dirs".to_owned(), data_dir),
         ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
+        ("kinesis.listen".to_owned(), "127.0.0.1:0".to_owned()),
         ("logservice.listen".to_owned(), "127.0.0.1:0".to_owned()),
         ("logway.http.listen".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;

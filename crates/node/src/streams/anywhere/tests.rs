@@ -95,6 +95,32 @@ async fn nodes_of_the_cluster_are_served_what_clients_may_have_and_not_all_at_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_append_at_the_same_end_one_does() {
+    let alone = Alone::start().await;
+    alone.append(1).await.expect("is taken");
+    let deadline = Instant::now() + SEARCH_MAX;
+    let append = |end| alone.node.append_at_anywhere(alone.shard, Offset(end), batch(1), deadline);
+    let offset = |appended: Result<Appended, Failure>| {
+        appended.map(|appended| appended.base_offset.0).map_err(|failure| failure.code)
+    };
+    for early_or_late in [0, 2] {
+        assert_eq!(offset(append(early_or_late).await), Err(ErrorCode::OffsetOutOfRange));
+    }
+    let (one, other) = tokio::join!(append(1), append(1));
+    let mut outcomes = [offset(one), offset(other)];
+    outcomes.sort_by_key(Result::is_err);
+    assert_eq!(outcomes, [Ok(1), Err(ErrorCode::OffsetOutOfRange)]);
+    let task = |end| Task::AppendAt { end: Offset(end), wait_ms: 9_000, batch: batch(1) };
+    let own = alone.node.settings.node_id;
+    assert_eq!(
+        offset(alone.asked_by(own, task(1)).await.expect("is known")),
+        Err(ErrorCode::OffsetOutOfRange)
+    );
+    assert_eq!(offset(alone.asked_by(own, task(2)).await.expect("is known")), Ok(2));
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_behind_a_batch_that_came_too_early_is_refused_like_it() {
     let alone = Alone::start().await;
     let replica = alone.node.leading(alone.shard).expect("it leads");

@@ -1,0 +1,240 @@
+//! Conditions and changes as requests had them before there were expressions. The client library's leases use them still.
+
+use super::attribute::Attribute;
+use super::expression::condition::{Comparison, Condition, Operand};
+use super::expression::path::Path;
+use super::expression::update::{Action, Sum, Term};
+use crate::error::ApiError;
+use crate::value::{Structure, Value};
+
+/// The condition that `Expected` and `ConditionalOperator` are, if they are there.
+pub(crate) fn expected(input: &Structure) -> Result<Option<Condition>, ApiError> {
+    let Some(Value::Map(expected)) = input.get("Expected") else { return Ok(None) };
+    if input.get("ConditionExpression").is_some() {
+        return Err(mixed("Expected", "ConditionExpression"));
+    }
+    let mut conditions = Vec::with_capacity(expected.len());
+    for (attribute, value) in expected {
+        let Value::Structure(value) = value else { continue };
+        conditions.push(expectation(attribute, value)?);
+    }
+    Ok(Some(match input.text("ConditionalOperator") {
+        Some("OR") => Condition::Any(conditions),
+        _ => Condition::All(conditions),
+    }))
+}
+
+fn mixed(legacy: &str, expression: &str) -> ApiError {
+    ApiError::validation(format!(
+        "Can not use both expression and non-expression parameters in the same request: Non-expression parameters: \
+         {{{legacy}}} Expression parameters: {{{expression}}}"
+    ))
+}
+
+fn invalid(message: impl std::fmt::Display) -> ApiError {
+    ApiError::validation(format!("One or more parameter values were invalid: {message}"))
+}
+
+fn expectation(attribute: &str, expected: &Structure) -> Result<Condition, ApiError> {
+    let value = expected.get("Value").map(Attribute::of).transpose()?;
+    if let Some(comparison) = expected.text("ComparisonOperator") {
+        if value.is_some() || expected.get("Exists").is_some() {
+            let message = format!(
+                "Value or Exists cannot be used with ComparisonOperator for Attribute: {attribute}"
+            );
+            return Err(invalid(message));
+        }
+        let values = expected.list("AttributeValueList").iter().map(Attribute::of);
+        return comparison_of(attribute, comparison, values.collect::<Result<_, _>>()?);
+    }
+    let exists = !matches!(expected.get("Exists"), Some(Value::Boolean(false)));
+    match (exists, value) {
+        (true, Some(value)) => Ok(Condition::equal(attribute, value)),
+        (true, None) => Err(invalid(format!(
+            "Value must be provided when Exists is true for Attribute: {attribute}"
+        ))),
+        (false, None) => Ok(Condition::Not(Box::new(Condition::Exists(Path::of(attribute))))),
+        (false, Some(_)) => Err(invalid(format!(
+            "Value cannot be used when Exists is false for Attribute: {attribute}"
+        ))),
+    }
+}
+
+/// A condition by the name of its comparison.
+pub(crate) fn comparison_of(
+    attribute: &str,
+    comparison: &str,
+    values: Vec<Attribute>,
+) -> Result<Condition, ApiError> {
+    let path = || Operand::Path(Path::of(attribute));
+    let exists = || Condition::Exists(Path::of(attribute));
+    let wrong_count = || {
+        invalid(format!("Invalid number of argument(s) for the {comparison} ComparisonOperator"))
+    };
+    let mut operands = values.into_iter().map(Operand::Value).collect::<Vec<_>>();
+    let count = operands.len();
+    let is_right = match comparison {
+        "NULL" | "NOT_NULL" => count == 0,
+        "BETWEEN" => count == 2,
+        "IN" => count > 0,
+        _ => count == 1,
+    };
+    if !is_right {
+        return Err(wrong_count());
+    }
+    let mut take = || operands.remove(0);
+    let compare = |comparison, value| Ok(Condition::Compare(path(), comparison, value));
+    match comparison {
+        "NULL" => Ok(Condition::Not(Box::new(exists()))),
+        "NOT_NULL" => Ok(exists()),
+        "EQ" => compare(Comparison::Equal, take()),
+        "NE" => compare(Comparison::NotEqual, take()),
+        "LT" => compare(Comparison::Less, take()),
+        "LE" => compare(Comparison::LessOrEqual, take()),
+        "GT" => compare(Comparison::Greater, take()),
+        "GE" => compare(Comparison::GreaterOrEqual, take()),
+        "BEGINS_WITH" => Ok(Condition::BeginsWith(path(), take())),
+        "CONTAINS" => Ok(Condition::Contains(path(), take())),
+        "NOT_CONTAINS" => Ok(Condition::All(vec![
+            exists(),
+            Condition::Not(Box::new(Condition::Contains(path(), take()))),
+        ])),
+        "BETWEEN" => {
+            let low = take();
+            Ok(Condition::Between(path(), low, take()))
+        }
+        _ => Ok(Condition::In(path(), operands)),
+    }
+}
+
+/// The changes that `AttributeUpdates` are, if they are there.
+pub(crate) fn attribute_updates(input: &Structure) -> Result<Option<Vec<Action>>, ApiError> {
+    let Some(Value::Map(updates)) = input.get("AttributeUpdates") else { return Ok(None) };
+    for expression in ["UpdateExpression", "ConditionExpression"] {
+        if input.get(expression).is_some() {
+            return Err(mixed("AttributeUpdates", expression));
+        }
+    }
+    let mut actions = Vec::with_capacity(updates.len());
+    for (attribute, update) in updates {
+        let Value::Structure(update) = update else { continue };
+        let value = update.get("Value").map(Attribute::of).transpose()?;
+        let path = Path::of(attribute.as_str());
+        let action = update.text("Action").unwrap_or("PUT");
+        actions.push(match (action, value) {
+            ("DELETE", None) => Action::Remove(path),
+            ("DELETE", Some(value)) => Action::Subtract(path, value),
+            ("ADD", Some(value)) => Action::Add(path, value),
+            (_, Some(value)) => Action::Set(path, Sum::One(Term::Value(value))),
+            (action, None) => {
+                return Err(invalid(format!(
+                    "Only DELETE action is allowed when no attribute value is specified, and it is {action} for \
+                     Attribute: {attribute}"
+                )));
+            }
+        });
+    }
+    Ok(Some(actions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+    use crate::tables::OPERATIONS;
+    use crate::tables::attribute::{Item, item_of};
+    use crate::tables::expression::update::updated;
+    use crate::type_error::TypeErrors;
+
+    /// A request of UpdateItem.
+    fn input(body: &str) -> Structure {
+        let update = OPERATIONS.iter().find(|it| it.text == "UpdateItem").expect("is served");
+        let errors = TypeErrors::default();
+        json::decode(body.as_bytes(), update.input, &errors).expect("is JSON")
+    }
+
+    fn lease() -> Item {
+        let body =
+            r#"{"Key":{"leaseOwner":{"S":"one"},"leaseCounter":{"N":"7"},"parents":{"SS":["a"]}}}"#;
+        item_of(input(body).get("Key")).expect("is an item")
+    }
+
+    #[test]
+    fn what_is_expected_holds_or_not() {
+        for (expected_attributes, operator, holds) in [
+            (r#""leaseOwner":{"Value":{"S":"one"}}"#, "AND", true),
+            (
+                r#""leaseOwner":{"Value":{"S":"one"},"Exists":true},"checkpointOwner":{"Exists":false}"#,
+                "AND",
+                true,
+            ),
+            (
+                r#""leaseOwner":{"Value":{"S":"two"}},"leaseCounter":{"Value":{"N":"7.0"}}"#,
+                "AND",
+                false,
+            ),
+            (
+                r#""leaseOwner":{"Value":{"S":"two"}},"leaseCounter":{"Value":{"N":"7.0"}}"#,
+                "OR",
+                true,
+            ),
+            (r#""leaseOwner":{"Exists":false}"#, "AND", false),
+            (
+                r#""leaseCounter":{"ComparisonOperator":"BETWEEN","AttributeValueList":[{"N":"1"},{"N":"7"}]}"#,
+                "AND",
+                true,
+            ),
+            (r#""leaseOwner":{"ComparisonOperator":"NOT_NULL"}"#, "AND", true),
+            (
+                r#""parents":{"ComparisonOperator":"NOT_CONTAINS","AttributeValueList":[{"S":"a"}]}"#,
+                "AND",
+                false,
+            ),
+        ] {
+            let body = format!(
+                r#"{{"Expected":{{{expected_attributes}}},"ConditionalOperator":"{operator}"}}"#
+            );
+            let condition = expected(&input(&body)).expect("is right").expect("is there");
+            assert_eq!(condition.holds(&lease()), holds, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_expected_is_told_why() {
+        for (body, told) in [
+            (
+                r#""Expected":{"a":{}}"#,
+                "Value must be provided when Exists is true for Attribute: a",
+            ),
+            (
+                r#""Expected":{"a":{"Exists":false,"Value":{"S":"x"}}}"#,
+                "Value cannot be used when Exists is false",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"EQ"}}"#,
+                "Invalid number of argument(s) for the EQ",
+            ),
+            (
+                r#""Expected":{},"ConditionExpression":"a = :b""#,
+                "Can not use both expression and non-expression",
+            ),
+        ] {
+            let error = expected(&input(&format!("{{{body}}}"))).expect_err(body);
+            let message = error.message.unwrap_or_default();
+            assert!(message.contains(told), "{message}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_put_added_and_deleted() {
+        let body = r#"{"AttributeUpdates":{"leaseOwner":{"Action":"DELETE"},"leaseCounter":{"Action":"ADD","Value":{"N":"1"}},
+            "parents":{"Action":"DELETE","Value":{"SS":["a"]}},"checkpoint":{"Value":{"S":"LATEST"}},
+            "switches":{"Action":"ADD","Value":{"N":"2"}}}}"#;
+        let actions = attribute_updates(&input(body)).expect("are right").expect("are there");
+        let after = updated(&lease(), &actions).expect("can be");
+        let expected = r#"{"Key":{"leaseCounter":{"N":"8"},"checkpoint":{"S":"LATEST"},"switches":{"N":"2"}}}"#;
+        assert_eq!(after, item_of(input(expected).get("Key")).expect("is an item"));
+        let nothing = attribute_updates(&input(r#"{"AttributeUpdates":{"a":{"Action":"ADD"}}}"#));
+        assert!(nothing.is_err());
+    }
+}
