@@ -21,6 +21,8 @@ use crate::metrics::TopicTraffic;
 use crate::rising_offset::RisingOffset;
 use crate::tasks::steady_time;
 
+mod readers;
+
 /// A replica of a partition on this node.
 ///
 /// It leads, it follows, or it is offline; each change of the role carries a leader epoch, and no
@@ -656,12 +658,18 @@ impl HeldFollower<'_> {
     pub(crate) fn was_cut_off(&self) {
         let _role = self.replica.role();
         let end = self.replica.log().log_end_offset();
-        if end < self.replica.high_watermark.get() {
+        let is_lowered = end < self.replica.high_watermark.get();
+        if is_lowered {
             self.replica.high_watermark.reset(end);
         }
         let log = self.replica.log();
         let high_watermark = self.replica.high_watermark.get();
         self.replica.last_stable.reset(log.last_stable_offset(high_watermark));
+        if is_lowered {
+            // Who waits behind the end is to hear that it is there no more.
+            self.replica.high_watermark.end_waits();
+            self.replica.last_stable.end_waits();
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
-use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, Wants};
+use logway_model::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
+use logway_replication::message::{
+    FetchFromLeader, FollowedPartition, FollowerEnd, FollowerStart, Wants,
+};
 use tokio::time::Instant;
 
 use super::following::{Asked, Next};
@@ -24,6 +26,9 @@ const TOLD_MAX: usize = 20_000;
 /// Slots that have ended and are not worth another session yet.
 const ENDED_MAX: usize = 1_000;
 
+/// With each request, the beginnings of so many logs are looked at.
+const LOOKED_AT: usize = 32;
+
 /// What one follower says to one leader.
 pub(super) struct Asking {
     session: u64,
@@ -36,6 +41,8 @@ pub(super) struct Asking {
     ended: Vec<u32>,
     to_tell: VecDeque<u32>,
     later: BTreeSet<(Instant, u32)>,
+    /// Where to go on looking for logs whose beginning has moved.
+    looked_at: usize,
 }
 
 struct Followed {
@@ -43,6 +50,16 @@ struct Followed {
     topic: TopicId,
     /// So many times in turn it could not be copied.
     failures: u32,
+    /// Where the leader knows that the log begins.
+    told_start: Option<Offset>,
+}
+
+impl Followed {
+    /// Where the log begins, if that is news to the leader.
+    fn take_start(&mut self) -> Option<Offset> {
+        let start = self.asked.replica.log().log_start_offset();
+        (self.told_start.replace(start) != Some(start)).then_some(start)
+    }
 }
 
 impl Asking {
@@ -57,6 +74,7 @@ impl Asking {
             ended: Vec::new(),
             to_tell: VecDeque::new(),
             later: BTreeSet::new(),
+            looked_at: 0,
         }
     }
 
@@ -81,7 +99,7 @@ impl Asking {
                 let end = replica.log().log_end_offset();
                 let asked = Asked { replica: Arc::clone(replica), epoch, end };
                 begun.push(asked.clone());
-                self.begin(Followed { asked, topic, failures: 0 })
+                self.begin(Followed { asked, topic, failures: 0, told_start: None })
             });
             self.by_partition.insert(key, slot);
         }
@@ -162,7 +180,8 @@ impl Asking {
             let last_epoch = asked.replica.log().latest_epoch();
             Some(FollowerEnd { slot: *slot, end: asked.end, last_epoch })
         };
-        let told = told.iter().filter_map(tell).collect();
+        let ends = told.iter().filter_map(tell).collect();
+        let starts = self.starts(told);
         let number = self.next_number;
         self.next_number += 1;
         FetchFromLeader {
@@ -172,8 +191,37 @@ impl Asking {
             number,
             wants,
             begun,
-            told,
+            told: ends,
+            starts,
             ended: std::mem::take(&mut self.ended),
+        }
+    }
+
+    /// Where logs begin, of those of which something is told and of some others: nothing tells when a log's beginning moves.
+    fn starts(&mut self, told: &[u32]) -> Vec<FollowerStart> {
+        let count = self.slots.len();
+        let others = (0..count.min(LOOKED_AT)).map(|step| (self.looked_at + step) % count);
+        // The leader may not know yet what those are of which nothing was told.
+        let was_told = |slot: &usize| {
+            self.slots[*slot].as_ref().is_some_and(|followed| followed.told_start.is_some())
+        };
+        let others: Vec<usize> = others.filter(was_told).collect();
+        let others = others.into_iter().filter_map(|slot| u32::try_from(slot).ok());
+        let mut starts = Vec::new();
+        for slot in told.iter().copied().chain(others) {
+            let followed = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
+            if let Some(start) = followed.and_then(Followed::take_start) {
+                starts.push(FollowerStart { slot, start });
+            }
+        }
+        self.looked_at = (self.looked_at + LOOKED_AT) % count.max(1);
+        starts
+    }
+
+    /// The leader may not have taken where a log begins: it is told with what it is told of the log next.
+    pub(super) fn forget_told_start(&mut self, slot: u32) {
+        if let Some(Some(followed)) = self.slots.get_mut(slot as usize) {
+            followed.told_start = None;
         }
     }
 

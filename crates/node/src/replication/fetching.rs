@@ -133,6 +133,10 @@ impl Fetching {
         for part in parts {
             // What has ended meanwhile is of no interest.
             let Some(of) = self.asking.asked(part.slot) else { continue };
+            let of = of.clone();
+            if part.awaits_follower() && part.records.is_empty() {
+                self.asking.forget_told_start(part.slot);
+            }
             slots.push(part.slot);
             awaited.push(part.awaits_follower());
             asked.push(of.clone());

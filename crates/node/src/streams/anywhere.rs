@@ -423,6 +423,7 @@ impl Node {
             Some(Err(Unread::OutOfRange(_) | Unread::Diverging(..))) => {
                 return Err(failure(ErrorCode::OffsetOutOfRange));
             }
+            Some(Err(Unread::Nearer(..))) => return Err(failure(ErrorCode::NotLeaderOrFollower)),
             None => return Err(failure(ErrorCode::UnknownServerError)),
         };
         let (start, next) = (found.slice.log_start_offset, found.slice.next_offset);
