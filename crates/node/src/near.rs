@@ -1,4 +1,4 @@
-//! Which replicas of a partition serve a reader, and which is the one to send it to (KIP-392).
+//! Which replica of a partition a reader is to be sent to (KIP-392).
 //!
 //! A leader serves everybody. A follower serves who knows that it may read there, up to the high watermark that its leader
 //! has told it: so nobody is shown what could be taken back, and some are shown it later than others.
@@ -10,15 +10,6 @@ use logway_replication::ReadableFollower;
 use crate::Node;
 use crate::cluster::node_address;
 use crate::replica::Replica;
-
-/// Which replicas serve a reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadFrom {
-    /// The leader alone.
-    Leader,
-    /// The leader and whoever follows it.
-    AnyReplica,
-}
 
 /// By which address a reader goes to another node.
 #[derive(Debug, Clone, Copy)]

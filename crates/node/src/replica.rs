@@ -20,8 +20,12 @@ use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
 use crate::rising_offset::RisingOffset;
 use crate::tasks::steady_time;
+use freshness::Freshness;
 
+pub(crate) mod freshness;
 mod readers;
+
+pub use readers::ReadFrom;
 
 /// A replica of a partition on this node.
 ///
@@ -57,6 +61,8 @@ pub struct Replica {
     traffic: TopicTraffic,
     /// The place in a segment at which damage was last reported; consumers ask for it again and again.
     damage_reported_at: AtomicU64,
+    /// While it follows. Taken under no other lock but the gate's.
+    freshness: Mutex<Freshness>,
 }
 
 /// Whether appends go to the log.
@@ -179,6 +185,7 @@ impl Replica {
             intake: AtomicU8::new(Intake::Open as u8),
             traffic,
             damage_reported_at: AtomicU64::new(u64::MAX),
+            freshness: Mutex::default(),
             gate: Mutex::new(Gate::Open),
             location: ArcSwap::from_pointee(located),
         });

@@ -12,8 +12,7 @@ use logway_record::Compression;
 
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
-use crate::near::ReadFrom;
-use crate::replica::Replica;
+use crate::replica::{ReadFrom, Replica};
 
 /// One topic, with the replicas that are here.
 #[derive(Debug)]

@@ -7,9 +7,8 @@ use logway_log::checkpoint::EpochEnd;
 use logway_log::{AbortedTransaction, FileRange};
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_node::access::Operation;
-use logway_node::near::ReadFrom;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
     AbortedTransaction as ResponseTransaction, EpochEndOffset, FetchableTopicResponse,

@@ -14,8 +14,7 @@ use super::building::ENTRY_BYTES;
 use super::repeats::repeated_partitions;
 use crate::request::RequestContext;
 use logway_node::access::{Operation, Resource};
-use logway_node::near::ReadFrom;
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;

@@ -1,11 +1,44 @@
 //! Who may read a replica, and which other replicas a leader can send readers to.
 
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
 use logway_model::{BrokerId, LeaderEpoch, Offset};
 use logway_replication::ReadableFollower;
 
-use super::{Replica, Role, RoleKind};
+use super::freshness::Freshness;
+use super::{Replica, Role, RoleKind, RoleView};
+use crate::tasks::steady_time;
+
+/// Which replicas of a partition serve a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The leader alone.
+    Leader,
+    /// The leader and whoever follows it.
+    AnyReplica,
+}
 
 impl Replica {
+    /// How old what this replica shows may be: how long ago it last knew that it showed all that its leader did. Nothing of a
+    /// leader; `None` if it is not known, and for a replica that serves nobody.
+    pub fn staleness(&self) -> Option<Duration> {
+        let RoleView { kind, epoch } = self.role_view();
+        match kind {
+            RoleKind::Leading => Some(Duration::ZERO),
+            RoleKind::Following => {
+                let fresh_at = self.freshness().fresh_at(epoch, self.high_watermark.get())?;
+                Some(steady_time().saturating_sub(fresh_at))
+            }
+            RoleKind::Offline => None,
+        }
+    }
+
+    pub(crate) fn freshness(&self) -> MutexGuard<'_, Freshness> {
+        // What it guards is right after each step.
+        self.freshness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether this replica follows a leader.
     pub fn is_following(&self) -> bool {
         self.role_view().kind == RoleKind::Following

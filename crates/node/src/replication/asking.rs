@@ -12,6 +12,7 @@ use logway_replication::message::{
 use tokio::time::Instant;
 
 use super::following::{Asked, Next};
+use crate::replica::freshness::Answered;
 use crate::topics::TopicTable;
 
 /// A partition that could not be copied is asked for again after this time, and twice as late each time, up to
@@ -33,6 +34,8 @@ const LOOKED_AT: usize = 32;
 pub(super) struct Asking {
     session: u64,
     next_number: u32,
+    /// What the leader has answered.
+    pub(super) answered: Arc<Answered>,
     /// `None` for what is not followed there any more.
     slots: Vec<Option<Followed>>,
     by_partition: HashMap<(TopicId, PartitionId), u32>,
@@ -68,6 +71,7 @@ impl Asking {
         Asking {
             session,
             next_number: 0,
+            answered: Arc::default(),
             slots: Vec::new(),
             by_partition: HashMap::new(),
             begun: 0,
@@ -144,6 +148,11 @@ impl Asking {
         self.later.first().map(|(at, _)| *at)
     }
 
+    /// The number of the last request.
+    pub(super) fn last_number(&self) -> u32 {
+        self.next_number.saturating_sub(1)
+    }
+
     /// What is to be told now: the slots, with what they were asked for.
     pub(super) fn take_untold(&mut self) -> Vec<u32> {
         let count = self.to_tell.len().min(TOLD_MAX);
@@ -175,15 +184,18 @@ impl Asking {
         };
         let begun = self.slots[self.begun..].iter().map(begin).collect();
         self.begun = self.slots.len();
+        let number = self.next_number;
+        self.next_number += 1;
         let tell = |slot: &u32| {
             let asked = &self.slots[*slot as usize].as_ref()?.asked;
+            let replica = &asked.replica;
+            let knows = (asked.epoch, replica.high_watermark().get());
+            replica.freshness().on_end_told(knows, &self.answered, number);
             let last_epoch = asked.replica.log().latest_epoch();
             Some(FollowerEnd { slot: *slot, end: asked.end, last_epoch })
         };
         let ends = told.iter().filter_map(tell).collect();
         let starts = self.starts(told);
-        let number = self.next_number;
-        self.next_number += 1;
         FetchFromLeader {
             follower,
             broker_epoch,

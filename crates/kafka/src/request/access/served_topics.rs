@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use logway_model::{ErrorCode, PartitionId, TopicId, TopicName, Uuid};
-use logway_node::near::ReadFrom;
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 use logway_node::topics::{Topic, TopicTable};
 
 use super::TopicGrant;
