@@ -79,7 +79,8 @@ impl Node {
                 Err(error) if error.code == ErrorCode::OffsetOutOfRange => {
                     return self.read_anywhere(partition, wish).await;
                 }
-                Err(error) if is_of_replica(error.code) => refusal = Some(error),
+                // The first one says most: it is the nearest.
+                Err(error) if is_of_replica(error.code) => refusal = refusal.or(Some(error)),
                 read => return read,
             }
         }
