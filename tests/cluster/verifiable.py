@@ -55,6 +55,9 @@ def producer(bootstrap: str, topic: str, records_per_second: int) -> Verifiable:
     return Verifiable("VerifiableProducer", bootstrap, topic, arguments, PRODUCER)
 
 
-def consumer(bootstrap: str, topic: str, group: str, tells_records: bool = True) -> Verifiable:
+def consumer(
+    bootstrap: str, topic: str, group: str, tells_records: bool = True, config: dict[str, str] | None = None
+) -> Verifiable:
     arguments = ["--group-id", group, "--reset-policy", "earliest", *(["--verbose"] if tells_records else [])]
-    return Verifiable("VerifiableConsumer", bootstrap, topic, arguments, {"reconnect.backoff.max.ms": "200"})
+    config = {"reconnect.backoff.max.ms": "200", **(config or {})}
+    return Verifiable("VerifiableConsumer", bootstrap, topic, arguments, config)

@@ -56,8 +56,8 @@ class Node(Logway):
 class Cluster:
     """Nodes 1, 2, … The first founds the cluster, the others join it.
 
-    With `hosted`, node N runs on host N of the network of this process. `data_dirs` are theirs, in the same order, if
-    each is not to have one of its own.
+    With `hosted`, node N runs on host N of the network of this process. With `racks`, node N is in rack `rack-N`.
+    `data_dirs` are theirs, in the same order, if each is not to have one of its own.
     """
 
     def __init__(
@@ -67,8 +67,10 @@ class Cluster:
         settings: dict[str, str] | None = None,
         hosted: bool = False,
         data_dirs: list[Path] | None = None,
+        racks: bool = False,
     ):
         self.nodes: list[Node] = []
+        self.racks = racks
         self.name, self.count, self.settings, self.hosted = name, count, settings, hosted
         self.data_dirs = data_dirs or [None] * count
 
@@ -77,7 +79,9 @@ class Cluster:
             for number, data_dir in enumerate(self.data_dirs, 1):
                 join = [node.nodes for node in self.nodes]
                 host = number if self.hosted else None
-                node = Node(f"{self.name}-{number}", join, self.settings, host, data_dir)
+                rack = {"broker.rack": f"rack-{number}"} if self.racks else {}
+                settings = {**(self.settings or {}), **rack}
+                node = Node(f"{self.name}-{number}", join, settings, host, data_dir)
                 self.nodes.append(node)
                 node.start()
         except BaseException:

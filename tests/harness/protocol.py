@@ -236,6 +236,14 @@ def fetch_v4(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
     return struct.pack(">iiiib", -1, 500, 1, max_bytes, 0) + array([one_topic])
 
 
+def fetch_v11(topic: str, partition: int, offset: int, max_bytes: int, rack: str = "") -> bytes:
+    """The first version that followers serve (KIP-392), without a session and without a wait."""
+    one_partition = struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)
+    one_topic = string(topic) + array([one_partition])
+    head = struct.pack(">iiiibii", -1, 0, 1, max_bytes, 0, 0, -1)
+    return head + array([one_topic]) + array([]) + string(rack)
+
+
 def batch_v2(values: list[bytes], timestamp_ms: int) -> bytes:
     """An uncompressed record batch at base offset 0, without keys, headers or producer id."""
     records = b"".join(record(delta, value) for delta, value in enumerate(values))

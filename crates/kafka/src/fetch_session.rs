@@ -339,7 +339,11 @@ impl Session {
         };
         let has_records = answer.records.as_ref().is_some_and(|records| !records.is_empty());
         let is_error = answer.error_code != ErrorCode::None.code();
-        let news = has_records || is_error || partition.told != Some(told);
+        // These say what to do next, whatever was told before.
+        let has_nearer = answer.preferred_read_replica >= 0;
+        let diverges = answer.diverging_epoch.end_offset >= 0;
+        let news =
+            has_records || is_error || has_nearer || diverges || partition.told != Some(told);
         partition.told = Some(told);
         if has_records {
             self.move_to_back(key);

@@ -11,6 +11,7 @@
 //! | [`cluster`] | this node among others: who it is, whom it hears |
 //! | [`replication`] | records on their way from leaders to followers |
 //! | [`append`], [`read`], `search` | the way in, the way out, and where to begin |
+//! | [`near`] | which replica a reader is sent to |
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`coordinator_topics`] | what drives any coordinator, and where it keeps its state |
@@ -44,6 +45,7 @@ pub mod log_dirs;
 pub mod log_levels;
 pub mod memory;
 pub mod metrics;
+pub mod near;
 mod node;
 pub mod producer_ids;
 pub mod quotas;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use logway_log::checkpoint::{Divergence, EpochEnd};
 use logway_log::{AbortedTransaction, CommittedSlice, Log, LogError, ReadRequest, ReadSlice};
-use logway_model::{ErrorCode, LeaderEpoch, Offset};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -85,6 +85,8 @@ pub enum Unread {
     Refused(ErrorCode),
     /// The offset is outside of the log.
     OutOfRange(Arc<Replica>),
+    /// The reader is to read from this broker instead, which is nearer to it (KIP-392).
+    Nearer(Arc<Replica>, BrokerId),
     /// The reader's last record is of an epoch that ended earlier in this log, here (KIP-595).
     Diverging(Arc<Replica>, EpochEnd),
 }

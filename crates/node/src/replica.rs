@@ -20,6 +20,12 @@ use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
 use crate::rising_offset::RisingOffset;
 use crate::tasks::steady_time;
+use freshness::Freshness;
+
+pub(crate) mod freshness;
+mod readers;
+
+pub use readers::ReadFrom;
 
 /// A replica of a partition on this node.
 ///
@@ -55,6 +61,8 @@ pub struct Replica {
     traffic: TopicTraffic,
     /// The place in a segment at which damage was last reported; consumers ask for it again and again.
     damage_reported_at: AtomicU64,
+    /// While it follows. Taken under no other lock but the gate's.
+    freshness: Mutex<Freshness>,
 }
 
 /// Whether appends go to the log.
@@ -177,6 +185,7 @@ impl Replica {
             intake: AtomicU8::new(Intake::Open as u8),
             traffic,
             damage_reported_at: AtomicU64::new(u64::MAX),
+            freshness: Mutex::default(),
             gate: Mutex::new(Gate::Open),
             location: ArcSwap::from_pointee(located),
         });
@@ -656,12 +665,18 @@ impl HeldFollower<'_> {
     pub(crate) fn was_cut_off(&self) {
         let _role = self.replica.role();
         let end = self.replica.log().log_end_offset();
-        if end < self.replica.high_watermark.get() {
+        let is_lowered = end < self.replica.high_watermark.get();
+        if is_lowered {
             self.replica.high_watermark.reset(end);
         }
         let log = self.replica.log();
         let high_watermark = self.replica.high_watermark.get();
         self.replica.last_stable.reset(log.last_stable_offset(high_watermark));
+        if is_lowered {
+            // Who waits behind the end is to hear that it is there no more.
+            self.replica.high_watermark.end_waits();
+            self.replica.last_stable.end_waits();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use logway_record::Compression;
 
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
-use crate::replica::Replica;
+use crate::replica::{ReadFrom, Replica};
 
 /// One topic, with the replicas that are here.
 #[derive(Debug)]
@@ -46,6 +46,19 @@ impl Topic {
             Some(replica) if replica.is_leading() => Ok(replica),
             None if self.offline.contains_key(&id) => Err(ErrorCode::KafkaStorageError),
             _ => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// A replica of a partition here that serves a reader.
+    ///
+    /// Errors are those of [`Topic::partition`]; `NOT_LEADER_OR_FOLLOWER` where any replica would do, if there is none.
+    pub fn readable(&self, id: PartitionId, from: ReadFrom) -> Result<&Arc<Replica>, ErrorCode> {
+        match (self.partition(id), from) {
+            (Err(ErrorCode::NotLeaderOrFollower), ReadFrom::AnyReplica) => {
+                let follower = self.replica(id).filter(|replica| replica.is_following());
+                follower.ok_or(ErrorCode::NotLeaderOrFollower)
+            }
+            (found, _) => found,
         }
     }
 

@@ -19,4 +19,6 @@ pub mod message;
 
 pub use follower::{FollowerStep, LeaderAnswer, after_answer};
 pub use isr::{IsrProposal, ProposedReplica};
-pub use leader::{FollowerFetch, FollowerLimits, Leader, LeaderStart, LocalTail, Membership};
+pub use leader::{
+    FollowerFetch, FollowerLimits, Leader, LeaderStart, LocalTail, Membership, ReadableFollower,
+};

@@ -17,7 +17,7 @@
 //! | 4 | max wait | ms; the leader answers no later |
 //! | 4 | max bytes | of records; the first batch may be larger |
 //! | 4 | begun | partitions that the follower follows from now on |
-//! | 4 | told | partitions whose ends it tells |
+//! | 4 | told | ends and beginnings of partitions that it tells |
 //! | 4 | ended | partitions that it does not follow any more |
 //!
 //! for each that is begun, which has the next slot of the session:
@@ -36,7 +36,10 @@
 //! | 8 | end | the follower holds everything before it |
 //! | 4 | last epoch | of its last record; -1 for none |
 //!
-//! and for each that has ended its slot, 4 bytes. A slot is never used again.
+//! With the highest bit of the slot set, the end is where the follower's log begins. Leaders that know nothing of this find
+//! no such slot, and pass over it.
+//!
+//! And for each that has ended its slot, 4 bytes. A slot is never used again.
 //!
 //! An answer:
 //!
@@ -68,6 +71,9 @@ use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicI
 
 const LAYOUT: u8 = 1;
 
+/// Marks a slot of which it is told where the follower's log begins. No session has so many slots.
+const OF_START: u32 = 1 << 31;
+
 const REQUEST_HEADER_BYTES: usize = 46;
 const BEGUN_BYTES: usize = 24;
 const TOLD_BYTES: usize = 16;
@@ -92,6 +98,8 @@ pub struct FetchFromLeader {
     pub begun: Vec<FollowedPartition>,
     /// How far partitions are.
     pub told: Vec<FollowerEnd>,
+    /// Where partitions begin, of those for which that is news.
+    pub starts: Vec<FollowerStart>,
     /// The slots of those that it does not follow any more.
     pub ended: Vec<u32>,
 }
@@ -125,6 +133,15 @@ pub struct FollowerEnd {
     pub end: Offset,
     /// The epoch of its last record, or [`LeaderEpoch::NONE`].
     pub last_epoch: LeaderEpoch,
+}
+
+/// Where a follower's log begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerStart {
+    /// Of which partition of the session.
+    pub slot: u32,
+    /// The follower holds nothing before this.
+    pub start: Offset,
 }
 
 /// What a leader says to a request.
@@ -195,7 +212,7 @@ impl FetchFromLeader {
     pub fn encode(&self) -> Vec<u8> {
         let bytes = REQUEST_HEADER_BYTES
             + self.begun.len() * BEGUN_BYTES
-            + self.told.len() * TOLD_BYTES
+            + (self.told.len() + self.starts.len()) * TOLD_BYTES
             + self.ended.len() * ENDED_BYTES;
         let mut out = Vec::with_capacity(bytes);
         out.put_u8(LAYOUT);
@@ -209,7 +226,7 @@ impl FetchFromLeader {
         out.put_u32(max_wait_ms);
         out.put_u32(max_bytes);
         out.put_u32(count(self.begun.len()));
-        out.put_u32(count(self.told.len()));
+        out.put_u32(count(self.told.len() + self.starts.len()));
         out.put_u32(count(self.ended.len()));
         for begun in &self.begun {
             out.put_slice(&begun.topic.0.0);
@@ -220,6 +237,11 @@ impl FetchFromLeader {
             out.put_u32(told.slot);
             out.put_i64(told.end.0);
             out.put_i32(told.last_epoch.0);
+        }
+        for FollowerStart { slot, start } in &self.starts {
+            out.put_u32(slot | OF_START);
+            out.put_i64(start.0);
+            out.put_i32(LeaderEpoch::NONE.0);
         }
         self.ended.iter().for_each(|slot| out.put_u32(*slot));
         out
@@ -259,14 +281,27 @@ impl FetchFromLeader {
             leader_epoch: LeaderEpoch(bytes.get_i32()),
         };
         let begun = (0..begun).map(begin).collect();
-        let tell = |_| FollowerEnd {
-            slot: bytes.get_u32(),
-            end: Offset(bytes.get_i64()),
-            last_epoch: LeaderEpoch(bytes.get_i32()),
-        };
-        let told = (0..told).map(tell).collect();
+        let (mut ends, mut starts) = (Vec::new(), Vec::new());
+        for _ in 0..told {
+            let (slot, offset) = (bytes.get_u32(), Offset(bytes.get_i64()));
+            let last_epoch = LeaderEpoch(bytes.get_i32());
+            match slot & OF_START {
+                0 => ends.push(FollowerEnd { slot, end: offset, last_epoch }),
+                _ => starts.push(FollowerStart { slot: slot & !OF_START, start: offset }),
+            }
+        }
         let ended = (0..ended).map(|_| bytes.get_u32()).collect();
-        Ok(FetchFromLeader { follower, broker_epoch, session, number, wants, begun, told, ended })
+        Ok(FetchFromLeader {
+            follower,
+            broker_epoch,
+            session,
+            number,
+            wants,
+            begun,
+            told: ends,
+            starts,
+            ended,
+        })
     }
 }
 
@@ -369,8 +404,17 @@ mod tests {
         })
     }
 
+    fn slot() -> impl Strategy<Value = u32> {
+        0..OF_START
+    }
+
+    fn start() -> impl Strategy<Value = FollowerStart> {
+        let start = |(slot, start)| FollowerStart { slot, start: Offset(start) };
+        (slot(), any::<i64>()).prop_map(start)
+    }
+
     fn told() -> impl Strategy<Value = FollowerEnd> {
-        any::<(u32, i64, i32)>().prop_map(|(slot, end, last)| FollowerEnd {
+        (slot(), any::<(i64, i32)>()).prop_map(|(slot, (end, last))| FollowerEnd {
             slot,
             end: Offset(end),
             last_epoch: LeaderEpoch(last),
@@ -381,13 +425,16 @@ mod tests {
         fn request()(
             begun in prop::collection::vec(followed(), 0..10),
             told in prop::collection::vec(told(), 0..10),
+            starts in prop::collection::vec(start(), 0..10),
             ended in prop::collection::vec(any::<u32>(), 0..10),
             wants in prop::option::of(any::<(u32, u32)>()),
             (follower, broker_epoch, session, number) in any::<(i32, i64, u64, u32)>(),
         ) -> FetchFromLeader {
             let wants = wants.map(|(max_wait_ms, max_bytes)| Wants { max_wait_ms, max_bytes });
             let follower = BrokerId(follower);
-            FetchFromLeader { follower, broker_epoch, session, number, wants, begun, told, ended }
+            FetchFromLeader {
+                follower, broker_epoch, session, number, wants, begun, told, starts, ended,
+            }
         }
     }
 
@@ -446,6 +493,26 @@ mod tests {
     }
 
     #[test]
+    fn where_a_log_begins_is_told_of_a_slot_that_older_leaders_do_not_have() {
+        let request = FetchFromLeader {
+            follower: BrokerId(1),
+            broker_epoch: 1,
+            session: 1,
+            number: 0,
+            wants: None,
+            begun: Vec::new(),
+            told: Vec::new(),
+            starts: vec![FollowerStart { slot: 7, start: Offset(40) }],
+            ended: Vec::new(),
+        };
+        let bytes = request.encode();
+        let told = &bytes[REQUEST_HEADER_BYTES..];
+        assert_eq!(told[..4], (7_u32 | OF_START).to_be_bytes());
+        assert_eq!(told[4..12], 40_i64.to_be_bytes());
+        assert_eq!(FetchFromLeader::decode(&bytes), Ok(request));
+    }
+
+    #[test]
     fn a_count_takes_no_memory_before_its_bytes_are_there() {
         let empty = FetchFromLeader {
             follower: BrokerId(1),
@@ -455,6 +522,7 @@ mod tests {
             wants: None,
             begun: Vec::new(),
             told: Vec::new(),
+            starts: Vec::new(),
             ended: Vec::new(),
         };
         for behind in [12, 8, 4] {

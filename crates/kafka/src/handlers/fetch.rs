@@ -8,7 +8,7 @@ use logway_log::{AbortedTransaction, FileRange};
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_node::access::Operation;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
     AbortedTransaction as ResponseTransaction, EpochEndOffset, FetchableTopicResponse,
@@ -32,6 +32,8 @@ const BY_TOPIC_ID_FROM: i16 = 13;
 const LEADERS_FROM: i16 = 16;
 /// Clients of older versions may not know of a log that is offline, and would give up.
 const STORAGE_ERROR_FROM: i16 = 6;
+/// From this version on consumers may read from followers, and may say in which rack they are (KIP-392).
+const FROM_FOLLOWERS_FROM: i16 = 11;
 /// A consumer, not a follower.
 const NO_REPLICA: i32 = -1;
 const READ_COMMITTED: i8 = 1;
@@ -169,6 +171,10 @@ struct Limits {
     /// What may be fetched, or the code for each partition of one who may fetch nothing.
     grant: Result<TopicGrant, ErrorCode>,
     is_follower: bool,
+    /// Which replicas serve it.
+    from: ReadFrom,
+    /// Where the consumer is, if it has said so.
+    rack: WireString,
 }
 
 impl Limits {
@@ -196,6 +202,11 @@ impl Limits {
                 false => Isolation::Uncommitted,
             },
             is_follower,
+            from: match !is_follower && context.version >= FROM_FOLLOWERS_FROM {
+                true => ReadFrom::AnyReplica,
+                false => ReadFrom::Leader,
+            },
+            rack: request.rack_id.clone(),
         }
     }
 }
@@ -222,15 +233,22 @@ fn find(
         false => topics.by_name(context, &key.topic, grant),
         true => topics.by_id(context, TopicId(key.topic_id), grant),
     };
-    let replica = topic.and_then(|topic| topic.partition(id)).map_err(|code| {
+    let replica = topic.and_then(|topic| topic.readable(id, limits.from)).map_err(|code| {
         Unread::Absent(match context.absence_here(code, &key.topic, key.topic_id, id) {
             ErrorCode::UnknownTopicId => why_gone(context, &topics, grant, wish),
             code => code,
         })
     })?;
-    match limits.is_follower {
-        true => Err(Unread::Refused(why_no_follower(replica, Wish::of(wish).read.leader_epoch))),
-        false => Ok(Arc::clone(replica)),
+    let ReadWish { offset, leader_epoch, .. } = Wish::of(wish).read;
+    if limits.is_follower {
+        return Err(Unread::Refused(why_no_follower(replica, leader_epoch)));
+    }
+    match context.nearer_replica(replica, offset, &limits.rack) {
+        Some(broker) => {
+            replica.check_leader_epoch(leader_epoch).map_err(Unread::Refused)?;
+            Err(Unread::Nearer(Arc::clone(replica), broker))
+        }
+        None => Ok(Arc::clone(replica)),
     }
 }
 
@@ -279,6 +297,7 @@ fn answer(
     let refused = match outcome {
         Ok(found) => return records(isolation, found, files),
         Err(Unread::Diverging(replica, end)) => return diverging(&replica, end),
+        Err(Unread::Nearer(replica, broker)) => return nearer(&replica, broker),
         Err(Unread::Absent(code)) => refusal(code),
         Err(Unread::Refused(code)) => unread(code),
         Err(Unread::OutOfRange(replica)) => out_of_range(&replica),
@@ -323,6 +342,19 @@ fn diverging(replica: &Replica, end: EpochEnd) -> PartitionData {
             end_offset: end.end_offset.0,
             ..Default::default()
         },
+        high_watermark: replica.high_watermark().get().0,
+        last_stable_offset: replica.last_stable_offset().get().0,
+        log_start_offset: replica.log().log_start_offset().0,
+        aborted_transactions: None,
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+/// Sends a consumer to a replica that is nearer to it, without records.
+fn nearer(replica: &Replica, broker: BrokerId) -> PartitionData {
+    PartitionData {
+        preferred_read_replica: broker.0,
         high_watermark: replica.high_watermark().get().0,
         last_stable_offset: replica.last_stable_offset().get().0,
         log_start_offset: replica.log().log_start_offset().0,

@@ -14,7 +14,7 @@ use super::building::ENTRY_BYTES;
 use super::repeats::repeated_partitions;
 use crate::request::RequestContext;
 use logway_node::access::{Operation, Resource};
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -29,6 +29,8 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A consumer, not a follower and not a debugging tool.
 const CONSUMER: i32 = -1;
+/// A tool that asks any replica how far it is.
+const DEBUGGER: i32 = -2;
 const READ_COMMITTED: i8 = 1;
 /// From this version on answers have a leader epoch.
 const LEADER_EPOCH_FROM: i16 = 4;
@@ -51,6 +53,11 @@ pub(crate) async fn handle(
         (topic.name.as_str(), indexes)
     }));
     let bound = Bound::of(&request);
+    // Consumers ask the leader alone, also those that read from followers: as in Kafka.
+    let from = match request.replica_id {
+        DEBUGGER => ReadFrom::AnyReplica,
+        _ => ReadFrom::Leader,
+    };
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let permission = context.check(OPERATION, Resource::Topic(&topic.name));
@@ -60,7 +67,7 @@ pub(crate) async fn handle(
             let found = match permission {
                 Err(code) => Err(code),
                 Ok(()) if is_repeated => Err(ErrorCode::InvalidRequest),
-                Ok(()) => find(&context, &topic.name, partition, bound).await,
+                Ok(()) => find(&context, &topic.name, partition, (bound, from)).await,
             };
             partitions.push(response(partition.partition_index, found, context.version));
         }
@@ -103,7 +110,7 @@ async fn find(
     context: &RequestContext,
     topic: &str,
     asked: &ListOffsetsPartition,
-    bound: Bound,
+    (bound, from): (Bound, ReadFrom),
 ) -> Result<Option<TimestampedOffset>, ErrorCode> {
     if !is_known(asked.timestamp, context.version) {
         return Err(ErrorCode::UnsupportedVersion);
@@ -111,7 +118,7 @@ async fn find(
     let partition = {
         let topics = context.served_topics();
         let id = PartitionId(asked.partition_index);
-        let (_, partition) = topics.led_by_name(context, topic, id, OPERATION)?;
+        let (_, partition) = topics.readable_by_name(context, topic, id, from, OPERATION)?;
         Arc::clone(partition)
     };
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;

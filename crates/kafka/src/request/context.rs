@@ -9,10 +9,11 @@ use logway_metadata::Command;
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ClusterId, ErrorCode, ProducerEpoch, ProducerId, Uuid};
+use logway_model::{BrokerId, ClusterId, ErrorCode, Offset, ProducerEpoch, ProducerId, Uuid};
 use logway_node::append::{Acks, Appending};
 use logway_node::groups::UnreadAges;
 use logway_node::memory::{Held, MemoryBudget};
+use logway_node::near::ReachedBy;
 use logway_node::read::{Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
 use logway_node::replica::Replica;
 use logway_node::tasks::wall_clock;
@@ -178,6 +179,21 @@ impl RequestContext {
         parts: &[TransactionPart],
     ) -> Vec<Result<Option<VerificationGuard>, ErrorCode>> {
         self.node().join_transaction(claim, parts).await
+    }
+
+    /// The broker that a consumer at an offset should read from instead of this replica, if it is in another rack and the
+    /// broker has others read from followers.
+    pub(crate) fn nearer_replica(
+        &self,
+        replica: &Replica,
+        offset: Offset,
+        rack: &str,
+    ) -> Option<BrokerId> {
+        if !self.settings().cluster.sends_readers_to_racks {
+            return None;
+        }
+        let by = ReachedBy::Listener(self.listener_name());
+        self.node().replica_in_rack(replica, offset, rack, by)
     }
 
     /// Reads what `find` finds, which has to ask for each replica, and goes on looking while the read waits.

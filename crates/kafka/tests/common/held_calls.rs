@@ -1,51 +1,75 @@
-//! A node that hears nothing new of the metadata for a while.
+//! A node that hears nothing new of the metadata for a while, or whose followers get nothing from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_model::ClusterId;
+use logway_model::{BrokerId, ClusterId};
 use logway_peers::{
     CallHandler, Carried, Carrier, Greeting, HandledCall, Identity, Kind, Lane, PeerError,
     TcpCarrier,
 };
 use tokio::sync::watch;
 
-/// Carries calls over TCP. What the quorum has for this node waits while it is held; what this node asks does not.
+/// Calls that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Nothing,
+    /// What the quorum has for this node.
+    Quorum,
+    /// What a follower asks this node.
+    FetchesOf(BrokerId),
+}
+
+impl Held {
+    fn is_about(self, from: Identity, kind: Kind) -> bool {
+        match self {
+            Held::Nothing => false,
+            Held::Quorum => kind == Kind::Quorum,
+            Held::FetchesOf(follower) => kind == Kind::Fetch && from.node == Some(follower),
+        }
+    }
+}
+
+/// Carries calls over TCP. What others ask of this node waits while it is held; what this node asks does not.
 pub struct HeldCalls {
     carrier: TcpCarrier,
-    is_held: watch::Sender<bool>,
+    held: watch::Sender<Held>,
 }
 
 impl HeldCalls {
     pub fn new(carrier: TcpCarrier) -> HeldCalls {
-        HeldCalls { carrier, is_held: watch::Sender::new(false) }
+        HeldCalls { carrier, held: watch::Sender::new(Held::Nothing) }
     }
 
     pub fn hold(&self) {
-        self.is_held.send_replace(true);
+        self.held.send_replace(Held::Quorum);
+    }
+
+    pub fn hold_fetches_of(&self, follower: BrokerId) {
+        self.held.send_replace(Held::FetchesOf(follower));
     }
 
     pub fn release(&self) {
-        self.is_held.send_replace(false);
+        self.held.send_replace(Held::Nothing);
     }
 }
 
 /// Has calls wait.
 struct Holding {
     handler: Arc<dyn CallHandler>,
-    is_held: watch::Sender<bool>,
+    held: watch::Sender<Held>,
 }
 
 impl CallHandler for Holding {
     fn handle(&self, from: Identity, kind: Kind, payload: Bytes) -> HandledCall {
-        if kind != Kind::Quorum || !*self.is_held.borrow() {
+        if !self.held.borrow().is_about(from, kind) {
             return self.handler.handle(from, kind, payload);
         }
-        let (handler, mut is_held) = (Arc::clone(&self.handler), self.is_held.subscribe());
+        let (handler, mut held) = (Arc::clone(&self.handler), self.held.subscribe());
         Box::pin(async move {
-            is_held.wait_for(|is_held| !is_held).await.ok()?;
+            held.wait_for(|held| !held.is_about(from, kind)).await.ok()?;
             handler.handle(from, kind, payload).await
         })
     }
@@ -84,8 +108,8 @@ impl Carrier for HeldCalls {
     }
 
     fn serve(&self, handler: Arc<dyn CallHandler>) {
-        let is_held = self.is_held.clone();
-        self.carrier.serve(Arc::new(Holding { handler, is_held }));
+        let held = self.held.clone();
+        self.carrier.serve(Arc::new(Holding { handler, held }));
     }
 
     fn stop(&self) -> Carried<()> {

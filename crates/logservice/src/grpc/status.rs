@@ -145,6 +145,11 @@ impl From<Failure> for Status {
             E::NotLeaderOrFollower | E::LeaderNotAvailable | E::NotController => {
                 (Code::Unavailable, "NO_LEADER", "try again")
             }
+            E::ReplicaNotAvailable => (
+                Code::Unavailable,
+                "TOO_STALE",
+                "read from the leader, or allow more with staleness_max_ms",
+            ),
             E::NotEnoughReplicas | E::NotEnoughReplicasAfterAppend => {
                 (Code::Unavailable, "TOO_FEW_IN_SYNC", "try again when more nodes are up")
             }

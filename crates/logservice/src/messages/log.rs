@@ -206,6 +206,16 @@ pub struct ReadRequest {
     /// A reply comes at least so often, in ms, with progress if with nothing else; 0 is 10,000, and 100 is the least.
     #[prost(uint32, tag = "12")]
     pub progress_interval_ms: u32,
+    /// Which replica is read. Where to begin by time, at the start or at the end, and where `until_end` is, the leader says.
+    #[prost(enumeration = "Source", tag = "13")]
+    pub source: i32,
+    /// With FOLLOWER and NEAREST: how old what a replica shows may be, in ms; 0 is 10,000. It is the time since the replica last knew
+    /// that it showed all that its leader did. One that has nothing new hears so about twice a second.
+    #[prost(uint32, tag = "14")]
+    pub staleness_max_ms: u32,
+    /// With NEAREST: where the reader is, as `broker.rack` of nodes there.
+    #[prost(string, tag = "15")]
+    pub rack: ::prost::alloc::string::String,
     /// Where to begin. Not set: at the first record.
     #[prost(oneof = "read_request::From", tags = "3, 4, 5")]
     pub from: ::core::option::Option<read_request::From>,
@@ -375,6 +385,43 @@ impl Acknowledgement {
             "ACKNOWLEDGEMENT_UNSPECIFIED" => Some(Self::Unspecified),
             "FLUSHED" => Some(Self::Flushed),
             "COMMITTED" => Some(Self::Committed),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Source {
+    /// As LEADER.
+    Unspecified = 0,
+    /// The leader.
+    Leader = 1,
+    /// A follower in sync: of the node that is asked, if it has one, else of another node. Where none is as fresh as
+    /// `staleness_max_ms` wants it, the stream ends with TOO_STALE.
+    Follower = 2,
+    /// A replica in sync in `rack`, also if it leads. Where none there is as fresh as `staleness_max_ms` wants it, the leader.
+    Nearest = 3,
+}
+impl Source {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SOURCE_UNSPECIFIED",
+            Self::Leader => "LEADER",
+            Self::Follower => "FOLLOWER",
+            Self::Nearest => "NEAREST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "LEADER" => Some(Self::Leader),
+            "FOLLOWER" => Some(Self::Follower),
+            "NEAREST" => Some(Self::Nearest),
             _ => None,
         }
     }

@@ -10,22 +10,29 @@ use crate::grpc::status::{Code, Status};
 use crate::messages::log::ReadRequest;
 use crate::messages::log::read_request::From;
 
-/// Finds the first offset that is wanted, and where the partition ends now.
+/// Finds the first offset that is wanted, and where the partition ends now, if the stream is to end there. The leader is asked
+/// for no more than that takes: what followers have can be read while nobody leads.
 pub(super) async fn begin(
     call: &Call,
     place: &Place,
     request: &ReadRequest,
-) -> Result<(Offset, Offset), Status> {
+) -> Result<(Offset, Option<Offset>), Status> {
     let search = async |search| {
         let found = call.node().search_anywhere(place.partition, search).await;
         found.map_err(|failure| place.about(failure.into()))
     };
-    let end = search(Search::End).await?;
+    let end = match request.until_end {
+        true => Some(search(Search::End).await?),
+        false => None,
+    };
     let next = match request.from {
         Some(From::Offset(offset @ 0..)) => Offset(offset),
         Some(From::Offset(_)) => return Err(Status::invalid("offset is negative")),
         Some(From::TimeMs(time)) => search(Search::Time(TimestampMs(time))).await?,
-        Some(From::End(true)) => end,
+        Some(From::End(true)) => match end {
+            Some(end) => end,
+            None => search(Search::End).await?,
+        },
         Some(From::End(false)) | None => search(Search::Start).await?,
     };
     Ok((next, end))

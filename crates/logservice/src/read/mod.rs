@@ -18,10 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use logway_model::ErrorCode;
 use logway_model::{Offset, PartitionId};
 use logway_node::access::Operation;
 use logway_node::memory::BudgetShare;
-use logway_node::streams::anywhere::{Partition, PartitionRead, PartitionWish};
+use logway_node::streams::anywhere::{Partition, PartitionRead, PartitionWish, ReadSource};
 use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -30,7 +31,7 @@ use crate::call::Call;
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
 use crate::grpc::status::Status;
-use crate::messages::log::{Format, ReadReply, ReadRequest};
+use crate::messages::log::{Format, ReadReply, ReadRequest, Source};
 use crate::metrics::Open;
 pub(crate) use begin::out_of_range;
 use filter::Filter;
@@ -54,6 +55,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
+/// How old what another replica than the leader shows may be, where the client says nothing.
+const STALENESS_MAX: Duration = Duration::from_secs(10);
+
 /// The field of [`ReadReply`] that is sent as it was read.
 const BATCHES_TAG: u32 = 2;
 
@@ -67,12 +71,13 @@ pub(crate) async fn read(
     let request: ReadRequest = inbound.only().await?;
     drop(inbound);
     let filter = checked_filter(&request)?;
+    let source = checked_source(&request)?;
     let log = call.log(&request.log, Operation::Read)?;
     let partition = log.partition(request.partition)?;
     let place = Place { log: request.log.clone(), partition };
     let (next, end) = begin::begin(&call, &place, &request).await?;
     let until = request.until_offset.map(Offset);
-    let until = if request.until_end { Some(until.map_or(end, |it| it.min(end))) } else { until };
+    let until = end.map(|end| until.map_or(end, |it| it.min(end))).or(until);
     let interval = match request.progress_interval_ms {
         0 => PROGRESS_INTERVAL,
         ms => Duration::from_millis(ms.into()).max(PROGRESS_INTERVAL_MIN),
@@ -80,6 +85,7 @@ pub(crate) async fn read(
     let mut reader = Reader {
         call,
         place,
+        source,
         format: request.format(),
         filter: filter.map(Arc::new),
         next,
@@ -113,6 +119,24 @@ fn checked_filter(request: &ReadRequest) -> Result<Option<Filter>, Status> {
     Ok(filter)
 }
 
+/// From which replica a client reads.
+fn checked_source(request: &ReadRequest) -> Result<ReadSource, Status> {
+    let staleness_max = match request.staleness_max_ms {
+        0 => STALENESS_MAX,
+        ms => Duration::from_millis(ms.into()),
+    };
+    let rack = request.rack.clone();
+    match request.source() {
+        Source::Nearest if rack.is_empty() => {
+            Err(Status::invalid("source NEAREST needs the rack of the reader"))
+        }
+        Source::Nearest => Ok(ReadSource::Nearest { rack, staleness_max }),
+        _ if !rack.is_empty() => Err(Status::invalid("rack is for source NEAREST alone")),
+        Source::Follower => Ok(ReadSource::Follower { staleness_max }),
+        Source::Leader | Source::Unspecified => Ok(ReadSource::Leader),
+    }
+}
+
 /// What is read.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
@@ -133,6 +157,7 @@ impl Place {
 struct Reader {
     call: Arc<Call>,
     place: Place,
+    source: ReadSource,
     format: Format,
     filter: Option<Arc<Filter>>,
     next: Offset,
@@ -247,9 +272,12 @@ impl Reader {
 
     async fn read_piece(&self, max_bytes: u32, wait: Duration) -> Result<PartitionRead, Status> {
         let wish = PartitionWish { offset: self.next, max_bytes, wait };
-        let read = self.call.node().read_anywhere(self.place.partition, wish).await;
-        match read {
+        let node = self.call.node();
+        match node.read_from(self.place.partition, wish, &self.source).await {
             Ok(read) => Ok(read),
+            Err(failure) if failure.code == ErrorCode::ReplicaNotAvailable => {
+                Err(self.place.about(failure.into()).with("offset", self.next))
+            }
             Err(failure) => Err(out_of_range(&self.call, &self.place, self.next, failure).await),
         }
     }

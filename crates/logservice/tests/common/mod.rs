@@ -28,6 +28,7 @@ use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::TopicId;
 use logway_node::Node;
+use logway_node::cluster::ClusterOptions;
 use logway_node::log_levels::LogLevels;
 use prometheus_client::registry::Registry;
 use prost::Message;
@@ -43,6 +44,7 @@ pub const UNTIL_MAX: Duration = Duration::from_secs(60);
 pub struct Door {
     pub node: Arc<Node>,
     pub server: LogServer,
+    registry: Registry,
 }
 
 impl Door {
@@ -51,6 +53,15 @@ impl Door {
     }
 
     pub async fn open_with(dir: &Path, more: &[(&str, &str)]) -> Door {
+        Door::open_in(dir, more, None).await
+    }
+
+    /// The same, of a node of a cluster.
+    pub async fn open_in(
+        dir: &Path,
+        more: &[(&str, &str)],
+        cluster: Option<ClusterOptions>,
+    ) -> Door {
         let dir = dir.to_str().expect("a temporary directory's name is text");
         let fixed = [
             ("log.dirs", dir),
@@ -63,18 +74,36 @@ impl Door {
         let bound = LogListeners::bind(&settings).await.expect("any port will do");
         let bound = bound.expect("was asked for");
         let mut registry = Registry::default();
-        let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
+        let node = Node::start(settings, cluster, LogLevels::default(), &mut registry).await;
         let node = node.expect("starts");
         let server = LogServer::start(Arc::clone(&node), bound, &mut registry);
-        Door { node, server }
+        Door { node, server, registry }
+    }
+
+    /// How many bytes of a log's records the node's own replicas have given to readers.
+    pub fn bytes_out(&self, log: &str) -> u64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("is text");
+        let name = format!("logway_topic_bytes_out_total{{topic=\"{log}\"}} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&name));
+        value.map_or(0, |value| value.parse().expect("is a number"))
     }
 
     pub async fn create(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+        self.create_replicated(name, (partitions, 1), configs).await;
+    }
+
+    pub async fn create_replicated(
+        &self,
+        name: &str,
+        (partitions, replicas): (i32, i16),
+        configs: &[(&str, &str)],
+    ) {
         let topic = NewTopic {
             name: name.to_owned(),
             id: TopicId(random_uuid()),
             num_partitions: partitions,
-            replication_factor: 1,
+            replication_factor: replicas,
             assignments: Vec::new(),
             configs: configs
                 .iter()

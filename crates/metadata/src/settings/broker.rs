@@ -27,7 +27,7 @@ pub use names::{
     CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING, CONNECTIONS_SETTING,
     FOLLOWER_THROTTLE_RATE_SETTING, JOIN_TOKEN_SETTING, JOIN_TOKENS_SETTING,
     LEADER_THROTTLE_RATE_SETTING, MOVES_RATE_SETTING, NODE_AUTHORITY_SETTING, NODE_DUTY_SETTING,
-    PRODUCER_EXPIRATION_SETTING, STANDARD_AUTHORIZER,
+    PRODUCER_EXPIRATION_SETTING, RACK_AWARE_SELECTOR, STANDARD_AUTHORIZER,
 };
 
 use super::accepted::ACCEPTED_SETTINGS;
@@ -730,6 +730,14 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("30000"),
         "ms",
         "A replica in sync that had not everything for so long is not in sync any more.",
+    ),
+    Setting::at_start(
+        "replica.selector.class",
+        Kind::Word(&[RACK_AWARE_SELECTOR]),
+        None,
+        "",
+        "From which replica consumers read that say in which rack they are (KIP-392), under the name of Kafka's class: one in \
+         their rack that is in sync. Not set, all read from the leader.",
     ),
     Setting::at_start(
         "socket.request.max.bytes",

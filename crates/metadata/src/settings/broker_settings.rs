@@ -183,6 +183,8 @@ pub struct ClusterSettings {
     pub insecure: bool,
     /// `broker.rack`
     pub rack: Option<String>,
+    /// Whether consumers are sent to replicas in their racks: `replica.selector.class`
+    pub sends_readers_to_racks: bool,
     /// `broker.heartbeat.interval.ms`
     pub heartbeat_interval: Duration,
     /// `broker.session.timeout.ms`
@@ -585,6 +587,7 @@ impl<'a> Fields<'a> {
                 .map(|token| Secret::new(token.to_owned())),
             insecure: self.boolean("logway.insecure"),
             rack: texts("broker.rack"),
+            sends_readers_to_racks: self.has("replica.selector.class"),
             heartbeat_interval: self.interval("broker.heartbeat.interval.ms"),
             session_timeout: self.interval("broker.session.timeout.ms"),
             imbalance_check_interval: self

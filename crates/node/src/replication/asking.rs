@@ -5,11 +5,14 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
-use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, Wants};
+use logway_model::{BrokerId, LeaderEpoch, Offset, PartitionId, TopicId};
+use logway_replication::message::{
+    FetchFromLeader, FollowedPartition, FollowerEnd, FollowerStart, Wants,
+};
 use tokio::time::Instant;
 
 use super::following::{Asked, Next};
+use crate::replica::freshness::Answered;
 use crate::topics::TopicTable;
 
 /// A partition that could not be copied is asked for again after this time, and twice as late each time, up to
@@ -24,10 +27,15 @@ const TOLD_MAX: usize = 20_000;
 /// Slots that have ended and are not worth another session yet.
 const ENDED_MAX: usize = 1_000;
 
+/// With each request, the beginnings of so many logs are looked at.
+const LOOKED_AT: usize = 32;
+
 /// What one follower says to one leader.
 pub(super) struct Asking {
     session: u64,
     next_number: u32,
+    /// What the leader has answered.
+    pub(super) answered: Arc<Answered>,
     /// `None` for what is not followed there any more.
     slots: Vec<Option<Followed>>,
     by_partition: HashMap<(TopicId, PartitionId), u32>,
@@ -36,6 +44,8 @@ pub(super) struct Asking {
     ended: Vec<u32>,
     to_tell: VecDeque<u32>,
     later: BTreeSet<(Instant, u32)>,
+    /// Where to go on looking for logs whose beginning has moved.
+    looked_at: usize,
 }
 
 struct Followed {
@@ -43,6 +53,16 @@ struct Followed {
     topic: TopicId,
     /// So many times in turn it could not be copied.
     failures: u32,
+    /// Where the leader knows that the log begins.
+    told_start: Option<Offset>,
+}
+
+impl Followed {
+    /// Where the log begins, if that is news to the leader.
+    fn take_start(&mut self) -> Option<Offset> {
+        let start = self.asked.replica.log().log_start_offset();
+        (self.told_start.replace(start) != Some(start)).then_some(start)
+    }
 }
 
 impl Asking {
@@ -51,12 +71,14 @@ impl Asking {
         Asking {
             session,
             next_number: 0,
+            answered: Arc::default(),
             slots: Vec::new(),
             by_partition: HashMap::new(),
             begun: 0,
             ended: Vec::new(),
             to_tell: VecDeque::new(),
             later: BTreeSet::new(),
+            looked_at: 0,
         }
     }
 
@@ -81,7 +103,7 @@ impl Asking {
                 let end = replica.log().log_end_offset();
                 let asked = Asked { replica: Arc::clone(replica), epoch, end };
                 begun.push(asked.clone());
-                self.begin(Followed { asked, topic, failures: 0 })
+                self.begin(Followed { asked, topic, failures: 0, told_start: None })
             });
             self.by_partition.insert(key, slot);
         }
@@ -126,6 +148,11 @@ impl Asking {
         self.later.first().map(|(at, _)| *at)
     }
 
+    /// The number of the last request.
+    pub(super) fn last_number(&self) -> u32 {
+        self.next_number.saturating_sub(1)
+    }
+
     /// What is to be told now: the slots, with what they were asked for.
     pub(super) fn take_untold(&mut self) -> Vec<u32> {
         let count = self.to_tell.len().min(TOLD_MAX);
@@ -157,14 +184,18 @@ impl Asking {
         };
         let begun = self.slots[self.begun..].iter().map(begin).collect();
         self.begun = self.slots.len();
+        let number = self.next_number;
+        self.next_number += 1;
         let tell = |slot: &u32| {
             let asked = &self.slots[*slot as usize].as_ref()?.asked;
+            let replica = &asked.replica;
+            let knows = (asked.epoch, replica.high_watermark().get());
+            replica.freshness().on_end_told(knows, &self.answered, number);
             let last_epoch = asked.replica.log().latest_epoch();
             Some(FollowerEnd { slot: *slot, end: asked.end, last_epoch })
         };
-        let told = told.iter().filter_map(tell).collect();
-        let number = self.next_number;
-        self.next_number += 1;
+        let ends = told.iter().filter_map(tell).collect();
+        let starts = self.starts(told);
         FetchFromLeader {
             follower,
             broker_epoch,
@@ -172,8 +203,37 @@ impl Asking {
             number,
             wants,
             begun,
-            told,
+            told: ends,
+            starts,
             ended: std::mem::take(&mut self.ended),
+        }
+    }
+
+    /// Where logs begin, of those of which something is told and of some others: nothing tells when a log's beginning moves.
+    fn starts(&mut self, told: &[u32]) -> Vec<FollowerStart> {
+        let count = self.slots.len();
+        let others = (0..count.min(LOOKED_AT)).map(|step| (self.looked_at + step) % count);
+        // The leader may not know yet what those are of which nothing was told.
+        let was_told = |slot: &usize| {
+            self.slots[*slot].as_ref().is_some_and(|followed| followed.told_start.is_some())
+        };
+        let others: Vec<usize> = others.filter(was_told).collect();
+        let others = others.into_iter().filter_map(|slot| u32::try_from(slot).ok());
+        let mut starts = Vec::new();
+        for slot in told.iter().copied().chain(others) {
+            let followed = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
+            if let Some(start) = followed.and_then(Followed::take_start) {
+                starts.push(FollowerStart { slot, start });
+            }
+        }
+        self.looked_at = (self.looked_at + LOOKED_AT) % count.max(1);
+        starts
+    }
+
+    /// The leader may not have taken where a log begins: it is told with what it is told of the log next.
+    pub(super) fn forget_told_start(&mut self, slot: u32) {
+        if let Some(Some(followed)) = self.slots.get_mut(slot as usize) {
+            followed.told_start = None;
         }
     }
 

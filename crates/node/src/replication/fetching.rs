@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_metadata::MetadataImage;
-use logway_model::{BrokerId, TopicPartition};
+use logway_model::{BrokerId, ErrorCode, TopicPartition};
 use logway_peers::{Carried, Kind, Lane, PeerError};
 use logway_replication::message::{LeaderReply, LedPartition, Wants};
 use tokio::sync::watch;
@@ -18,6 +18,8 @@ use crate::Node;
 use crate::backoff::Backoff;
 use crate::cluster::{Mutation, node_address};
 use crate::replica::Replica;
+use crate::replica::freshness::AskedAt;
+use crate::tasks::steady_time;
 use crate::topics::TopicTable;
 
 /// Where nothing follows a leader, it is looked again after this time at the latest.
@@ -127,18 +129,35 @@ impl Fetching {
 
     /// Asks for what is behind the ends, and does what comes of it.
     async fn fetch_once(&mut self, node: &Arc<Node>) -> Result<(), String> {
-        let parts = self.ask(node).await?;
+        let (asked_at, parts) = self.ask(node).await?;
         let (mut slots, mut asked, mut awaited, mut answer) = (vec![], vec![], vec![], vec![]);
         let (image, mut held_back) = (node.image(), vec![]);
         for part in parts {
             // What has ended meanwhile is of no interest.
             let Some(of) = self.asking.asked(part.slot) else { continue };
+            let of = of.clone();
+            let is_refused = part.error != ErrorCode::None || part.diverging.is_some();
+            if is_refused {
+                self.asking.forget_told_start(part.slot);
+            }
+            let knows = (of.epoch, of.replica.high_watermark().get());
+            let mut freshness = of.replica.freshness();
+            match is_refused {
+                true => freshness.on_error(knows),
+                false => {
+                    let awaits = part.awaits_follower();
+                    freshness.on_told(knows, part.high_watermark, asked_at.at, awaits);
+                }
+            }
+            drop(freshness);
             slots.push(part.slot);
             awaited.push(part.awaits_follower());
             asked.push(of.clone());
             held_back.push(take_under_bound(node, &image, &of.replica, part.records.len()));
             answer.push(part);
         }
+        // Behind what it says of those that it names.
+        self.asking.answered.note(asked_at);
         let followed = follow(node, &asked, answer).await;
         self.report(followed.failed);
         let told = slots.into_iter().zip(followed.next).zip(awaited).zip(held_back);
@@ -163,8 +182,8 @@ impl Fetching {
     }
 
     /// Asks, and tells the leader meanwhile what is new. An error ends the session: nobody knows what of it the leader
-    /// has heard.
-    async fn ask(&mut self, node: &Arc<Node>) -> Result<Vec<LedPartition>, String> {
+    /// has heard. Says when it was asked.
+    async fn ask(&mut self, node: &Arc<Node>) -> Result<(AskedAt, Vec<LedPartition>), String> {
         let settings = &node.settings.cluster;
         let wait = settings.fetch_wait_max;
         let wants = Wants {
@@ -172,6 +191,7 @@ impl Fetching {
             max_bytes: settings.fetch_max_bytes,
         };
         let mut answer = self.send(node, Some(wants), wait + ANSWER_MAX).await?;
+        let asked_at = AskedAt { number: self.asking.last_number(), at: steady_time() };
         let mut telling: Option<Replying> = None;
         loop {
             let has_told = telling.is_none();
@@ -182,7 +202,7 @@ impl Fetching {
                     if let Some(telling) = telling {
                         taken(telling.await)?;
                     }
-                    return taken(reply);
+                    return Ok((asked_at, taken(reply)?));
                 }
                 reply = async { telling.as_mut().expect("there is one").await }, if !has_told => {
                     telling = None;

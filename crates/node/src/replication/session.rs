@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use logway_log::checkpoint::Divergence;
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
 use logway_replication::FollowerFetch;
-use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, LedPartition};
+use logway_replication::message::{
+    FetchFromLeader, FollowedPartition, FollowerEnd, FollowerStart, LedPartition,
+};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
@@ -314,6 +316,14 @@ impl FetchSession {
         for told in &request.told {
             if let Some(Some(slot)) = slot_of(&mut state.slots, told.slot) {
                 could_join |= self.hear(led, slot, *told);
+            }
+        }
+        for FollowerStart { slot, start } in &request.starts {
+            if let Some(Some(slot)) = slot_of(&mut state.slots, *slot)
+                && let Some(replica) = slot.replica.upgrade()
+            {
+                let epoch = slot.followed.leader_epoch;
+                replica.on_follower_start(epoch, (self.follower, self.id.0), *start);
             }
         }
         Some(could_join)

@@ -22,9 +22,13 @@ use crate::append::{Acks, Appender, Appending};
 use crate::cluster::node_address;
 use crate::failure::Failure;
 use crate::read::{Isolation, Patience, ReadBounds, ReadWish, Unread};
-use crate::replica::Replica;
+use crate::replica::{ReadFrom, Replica};
 use crate::tasks::{join_all, off_thread};
 use crate::topics::is_internal;
+
+mod source;
+
+pub use source::ReadSource;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -201,7 +205,8 @@ impl Node {
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let task = Task::Read { offset, max_bytes, wait_ms };
         let leader_max = if wait.is_zero() { HURRIED_LEADER_MAX } else { wait.max(SEARCH_MAX) };
-        self.of_leader(partition, task, leader_max, || self.read_here(partition, wish)).await
+        let here = || self.read_here(partition, wish, ReadFrom::Leader);
+        self.of_leader(partition, task, leader_max, here).await
     }
 
     /// Waits until a node leads a partition, for a short time: before who wants to read it takes memory for that.
@@ -279,9 +284,18 @@ impl Node {
 
     /// The replica here, if it leads.
     fn leading(&self, partition: Partition) -> Result<Arc<Replica>, ErrorCode> {
+        self.readable(partition, ReadFrom::Leader)
+    }
+
+    /// The replica here, if it serves. No client of any door is served the topics of coordinators: these are for who speaks their
+    /// protocol.
+    fn readable(&self, partition: Partition, from: ReadFrom) -> Result<Arc<Replica>, ErrorCode> {
         let topics = self.topics();
         match topics.by_id(partition.topic) {
-            Ok(topic) => match topic.partition(partition.number) {
+            Ok(topic) if is_internal(topic.name().as_str()) => {
+                Err(ErrorCode::InvalidTopicException)
+            }
+            Ok(topic) => match topic.readable(partition.number, from) {
                 // It was added just now.
                 Err(ErrorCode::UnknownTopicOrPartition) if self.exists(partition) => {
                     Err(ErrorCode::NotLeaderOrFollower)
@@ -297,6 +311,7 @@ impl Node {
     fn exists(&self, partition: Partition) -> bool {
         let image = self.image();
         let topic = image.topic_by_id(partition.topic);
+        let topic = topic.filter(|topic| !is_internal(topic.name.as_str()));
         topic.is_some_and(|topic| topic.partition(partition.number).is_some())
     }
 
@@ -410,10 +425,6 @@ impl Node {
         self.image().broker(from)?;
         let Request { topic, partition: number, task } = Request::decode(request)?;
         let partition = Partition { topic, number };
-        if self.image().topic_by_id(topic).is_some_and(|topic| is_internal(topic.name.as_str())) {
-            // No client is served these, so no node asks for one.
-            return Some(encode_answer::<Offset>(&Err(failure(ErrorCode::InvalidTopicException))));
-        }
         Some(match task {
             Task::Append { wait_ms, until, batch } => {
                 let deadline = Instant::now() + Duration::from_millis(wait_ms).min(SEARCH_MAX);
@@ -443,7 +454,13 @@ impl Node {
             Task::Read { offset, max_bytes, wait_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
                 let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
-                encode_answer(&self.read_here(partition, wish).await)
+                encode_answer(&self.read_here(partition, wish, ReadFrom::Leader).await)
+            }
+            Task::ReadReplica { offset, max_bytes, wait_ms, staleness_max_ms } => {
+                let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
+                let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
+                let staleness_max = Duration::from_millis(staleness_max_ms.into());
+                encode_answer(&self.read_replica_here(partition, wish, staleness_max).await)
             }
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
             Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
@@ -455,6 +472,7 @@ impl Node {
         &self,
         partition: Partition,
         wish: PartitionWish,
+        from: ReadFrom,
     ) -> Result<PartitionRead, Failure> {
         let PartitionWish { offset, max_bytes, wait } = wish;
         let wish = Wish(ReadWish {
@@ -463,7 +481,7 @@ impl Node {
             leader_epoch: LeaderEpoch::NONE,
             last_read_epoch: LeaderEpoch::NONE,
         });
-        let find = |_: &Wish| self.leading(partition).map_err(Unread::Absent);
+        let find = |_: &Wish| self.readable(partition, from).map_err(Unread::Absent);
         let bounds = ReadBounds { min_bytes: 1, max_bytes: max_bytes.into() };
         let patience = Patience { deadline: Instant::now() + wait, hurry: pending() };
         let outcome = self.read(&[wish], find, Isolation::Committed, bounds, patience).await.pop();
@@ -473,6 +491,7 @@ impl Node {
             Some(Err(Unread::OutOfRange(_) | Unread::Diverging(..))) => {
                 return Err(failure(ErrorCode::OffsetOutOfRange));
             }
+            Some(Err(Unread::Nearer(..))) => return Err(failure(ErrorCode::NotLeaderOrFollower)),
             None => return Err(failure(ErrorCode::UnknownServerError)),
         };
         let (start, next) = (found.slice.log_start_offset, found.slice.next_offset);

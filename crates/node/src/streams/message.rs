@@ -1,14 +1,14 @@
-//! What a node asks of the leader of a partition for a client, in bytes.
+//! What a node asks of the leader of a partition for a client, or of another replica, in bytes.
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end |
+//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end, 7 read any replica |
 //! | 16 | topic | its id |
 //! | 4 | partition | big-endian, as all numbers |
 //! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end: the end |
 //! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed |
 //! | 4 | wait | read, append at an end: for so long, in ms |
-//! | N | batch | append, append at an end: the record batch |
+//! | N | batch | append, append at an end: the record batch; to read any replica, 4 bytes: how old what it shows may be, in ms |
 //!
 //! The reply begins with the code of an error, 0 for none. A byte whether a full disk is the reason, and a message follow an error. Else there are three numbers of
 //! 8 bytes, and for a read the batches.
@@ -36,6 +36,7 @@ pub(super) enum Task {
     Append { wait_ms: u64, until: Until, batch: Bytes },
     AppendAt { end: Offset, wait_ms: u32, batch: Bytes },
     Read { offset: Offset, max_bytes: u32, wait_ms: u32 },
+    ReadReplica { offset: Offset, max_bytes: u32, wait_ms: u32, staleness_max_ms: u32 },
     Search(Search),
     Producer(ProducerId),
     Truncate(Option<Offset>),
@@ -57,6 +58,10 @@ impl Request {
             }
             Task::Read { offset, max_bytes, wait_ms } => {
                 (2, offset.0, *max_bytes, *wait_ms, Bytes::new())
+            }
+            Task::ReadReplica { offset, max_bytes, wait_ms, staleness_max_ms } => {
+                let staleness = Bytes::copy_from_slice(&staleness_max_ms.to_be_bytes());
+                (7, offset.0, *max_bytes, *wait_ms, staleness)
             }
             Task::Search(search) => {
                 let argument = match search {
@@ -111,6 +116,12 @@ impl Request {
             4 => Task::Producer(ProducerId(argument)),
             5 => Task::Truncate(Some(Offset(argument)).filter(|before| before.0 != ALL)),
             6 => Task::AppendAt { end: Offset(argument), wait_ms, batch: rest },
+            7 => Task::ReadReplica {
+                offset: Offset(argument),
+                max_bytes,
+                wait_ms,
+                staleness_max_ms: rest.try_get_u32().ok()?,
+            },
             _ => return None,
         };
         Some(Request { topic, partition, task })
@@ -233,6 +244,7 @@ mod tests {
             Task::Truncate(None),
             Task::Truncate(Some(Offset(3))),
             Task::Read { offset: Offset(7), max_bytes: 8, wait_ms: 9 },
+            Task::ReadReplica { offset: Offset(7), max_bytes: 8, wait_ms: 9, staleness_max_ms: 10 },
             Task::Search(Search::Start),
             Task::Search(Search::End),
             Task::Search(Search::Time(TimestampMs(11))),

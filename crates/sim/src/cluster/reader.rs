@@ -4,9 +4,10 @@ use std::future::pending;
 use std::time::Duration;
 
 use logway_log::fs::sim::Rng;
-use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId};
+use logway_model::{LeaderEpoch, Offset, PartitionId};
 use logway_node::Node;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadWish, Unread};
+use logway_node::replica::ReadFrom;
 use logway_record::Batches;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -85,9 +86,8 @@ async fn read(node: std::sync::Arc<Node>, place: Place, offset: Offset) -> Optio
     let find = |_: &Wish| {
         let topics = node.topics();
         let topic = topics.by_name(place.topic).map_err(Unread::Absent)?;
-        let replica = topic.replica(PartitionId(place.partition));
-        let serves = replica.filter(|it| it.is_leading() || it.leader_followed().is_some());
-        serves.cloned().ok_or(Unread::Refused(ErrorCode::NotLeaderOrFollower))
+        let replica = topic.readable(PartitionId(place.partition), ReadFrom::AnyReplica);
+        replica.cloned().map_err(Unread::Refused)
     };
     let bounds = ReadBounds { min_bytes: 1, max_bytes: 100_000 };
     let patience = Patience { deadline: Instant::now() + PATIENCE, hurry: pending() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use logway_model::{ErrorCode, PartitionId, TopicId, TopicName, Uuid};
-use logway_node::replica::Replica;
+use logway_node::replica::{ReadFrom, Replica};
 use logway_node::topics::{Topic, TopicTable};
 
 use super::TopicGrant;
@@ -110,8 +110,20 @@ impl ServedTopics {
         id: PartitionId,
         grant: impl Into<TopicGrant>,
     ) -> Result<(&Arc<Topic>, &Arc<Replica>), ErrorCode> {
+        self.readable_by_name(context, name, id, ReadFrom::Leader, grant)
+    }
+
+    /// The same, of a partition of which a replica here serves.
+    pub(crate) fn readable_by_name(
+        &self,
+        context: &RequestContext,
+        name: &str,
+        id: PartitionId,
+        from: ReadFrom,
+        grant: impl Into<TopicGrant>,
+    ) -> Result<(&Arc<Topic>, &Arc<Replica>), ErrorCode> {
         let topic = self.by_name(context, name, grant);
-        let found = topic.and_then(|topic| Ok((topic, topic.partition(id)?)));
+        let found = topic.and_then(|topic| Ok((topic, topic.readable(id, from)?)));
         found.map_err(|code| context.absence_here(code, name, Uuid::ZERO, id))
     }
 

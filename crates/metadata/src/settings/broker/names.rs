@@ -54,5 +54,8 @@ pub const CONNECTION_RATE_SETTING: &str = "max.connection.creation.rate";
 /// Kafka's authorizer of clusters without ZooKeeper.
 pub const STANDARD_AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 
+/// Kafka's selector of replicas in the rack of who reads.
+pub const RACK_AWARE_SELECTOR: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+
 /// How long an idempotent producer is remembered.
 pub const PRODUCER_EXPIRATION_SETTING: &str = "producer.id.expiration.ms";

@@ -68,6 +68,7 @@ fn request(session: u64, number: u32) -> FetchFromLeader {
         wants: None,
         begun: Vec::new(),
         told: Vec::new(),
+        starts: Vec::new(),
         ended: Vec::new(),
     }
 }
@@ -297,4 +298,29 @@ async fn a_follower_that_the_leader_does_not_know_yet_is_told_to_come_again() {
     let led = Led { find: &find, counts_diverging: false };
     let taken = leading.sessions.take(&led, &next).expect("is the next one");
     assert!(taken.could_join, "it has all that there is");
+}
+
+#[tokio::test]
+async fn readers_are_sent_to_a_follower_when_it_has_said_where_its_log_begins() {
+    let leading = Leading::new().await;
+    let readable = |offset| {
+        let followers = leading.replica.readable_followers(Offset(offset));
+        followers.iter().map(|follower| follower.broker).collect::<Vec<_>>()
+    };
+    leading.take(&begins(1, 0)).expect("begins");
+    assert_eq!(readable(0), []);
+    let begins_at = |number, start| FetchFromLeader {
+        starts: vec![FollowerStart { slot: 0, start: Offset(start) }],
+        ..request(1, number)
+    };
+    leading.take(&begins_at(1, 0)).expect("is the next one");
+    assert_eq!(readable(0), [FOLLOWER]);
+    leading.take(&begins_at(2, 1)).expect("is the next one");
+    assert_eq!(readable(0), [], "it has removed what is there");
+    let unknown = FetchFromLeader {
+        starts: vec![FollowerStart { slot: 9, start: Offset(0) }],
+        ..request(1, 3)
+    };
+    leading.take(&unknown).expect("is the next one");
+    assert_eq!(readable(0), []);
 }
