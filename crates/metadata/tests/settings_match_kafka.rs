@@ -31,6 +31,7 @@ const OTHER_DEFAULTS: &[&str] = &[
     // Bounds for a small machine, where Kafka has none.
     "group.max.size",
     "group.consumer.max.size",
+    "group.streams.max.size",
     // Streams groups are not served.
     "group.coordinator.rebalance.protocols",
     "max.connections",
