@@ -32,8 +32,6 @@ const OTHER_DEFAULTS: &[&str] = &[
     "group.max.size",
     "group.consumer.max.size",
     "group.streams.max.size",
-    // Streams groups are not served.
-    "group.coordinator.rebalance.protocols",
     "max.connections",
     "queued.max.request.bytes",
     // A client that has not said who it is gets little.
