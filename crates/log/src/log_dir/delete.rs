@@ -44,8 +44,8 @@ struct Leaving {
     partition: TopicPartition,
     config: Arc<LogConfig>,
     remembered: RememberedLog,
-    /// Completes when no checkpoint speaks of it any more.
-    forgotten: Completion<()>,
+    /// Completes when no checkpoint speaks of it any more; `None` if they are to go on.
+    forgotten: Option<Completion<()>>,
 }
 
 impl LogDir {
@@ -99,7 +99,7 @@ impl LogDir {
         let unlisted = self.unlist(partitions);
         let leaving: Vec<Leaving> = partitions
             .iter()
-            .filter_map(|partition| self.close_log(partition, &mut changes))
+            .filter_map(|partition| self.close_log(partition, unlisted.is_err(), &mut changes))
             .collect();
         let unlisted = unlisted.and(self.forget_cleaned(partitions));
         let unlisted = unlisted.and(self.forget_high_watermarks(partitions));
@@ -110,7 +110,7 @@ impl LogDir {
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
         for Leaving { partition, config, remembered, forgotten } in leaving {
-            let forgotten = forgotten.wait().and(unlisted.clone());
+            let forgotten = forgotten.map_or(Ok(()), Completion::wait).and(unlisted.clone());
             match forgotten.and_then(|()| self.rename(&partition, suffix)) {
                 Ok(Some(path)) => taken.push(Taken { path, config }),
                 Ok(None) => {}
@@ -126,8 +126,14 @@ impl LogDir {
         (taken, result.and(synced))
     }
 
-    /// Takes a log away from readers and the writer; `None` if there is none.
-    fn close_log(&self, partition: &TopicPartition, changes: &mut Changes) -> Option<Leaving> {
+    /// Takes a log away from readers and the writer; `None` if there is none. The checkpoints remember one
+    /// that the lists of segments still speak of.
+    fn close_log(
+        &self,
+        partition: &TopicPartition,
+        is_listed: bool,
+        changes: &mut Changes,
+    ) -> Option<Leaving> {
         let log = {
             let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
             logs.remove(partition)
@@ -137,16 +143,17 @@ impl LogDir {
             let state = log.state();
             state.mark_closed();
             let (done, forgotten) = Completion::new(state.name());
-            self.queue.push(Command::Release { key: state.key(), done });
+            self.queue.push(Command::Release { key: state.key(), is_listed, done });
             let log_start = log.log_start_offset();
             let (recovery_point, list, was_in_use, journalled) = (None, None, false, None);
             let remembered =
                 RememberedLog { recovery_point, log_start, list, was_in_use, journalled };
-            return Some(Leaving { partition, config: log.config(), remembered, forgotten });
+            let (config, forgotten) = (log.config(), Some(forgotten));
+            return Some(Leaving { partition, config, remembered, forgotten });
         }
         let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;
         let config = Arc::clone(&self.options.default_config);
-        let forgotten = self.forget(&partition);
+        let forgotten = (!is_listed).then(|| self.forget(&partition));
         Some(Leaving { partition, config, remembered, forgotten })
     }
 

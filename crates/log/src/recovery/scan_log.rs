@@ -101,7 +101,10 @@ impl Recovery<'_> {
         // The start removes the journal, and no log starts behind what is on stable storage.
         let is_vouched_for = self.options.journalled.is_empty();
         let base = self.segments[first].base_offset();
-        bytes >= self.options.sync_later_bytes && is_vouched_for && base >= self.log_start
+        // Where a log starts anew, the name of its first segment alone says so, and may not be on the disk.
+        let is_known = base <= self.durable_end.max(self.log_start);
+        let is_large = bytes >= self.options.sync_later_bytes;
+        is_large && is_vouched_for && is_known && base >= self.log_start
     }
 
     /// Scans the segments from `first` on; returns where the log ends, and the first segment that

@@ -47,8 +47,9 @@ pub(crate) enum Command {
     Restarted { key: LogKey, written: Result<(), LogError> },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
-    /// Forget a log; its waiters get [`LogError::Closed`].
-    Release { key: LogKey, done: Completer<()> },
+    /// Forget a log; its waiters get [`LogError::Closed`]. If the lists of segments still speak of it,
+    /// the checkpoints go on doing so, as of a log that could not be opened.
+    Release { key: LogKey, is_listed: bool, done: Completer<()> },
     /// Forget what the checkpoints say of a log that could not be opened.
     Forget { partition: TopicPartition, done: Completer<()> },
     /// The background thread has tried to put full segments on stable storage.

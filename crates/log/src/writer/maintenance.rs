@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use logway_model::Offset;
-
 use super::Writer;
 use super::background::{ChangedEpochs, Checkpoint, CheckpointEnded, Job};
 use super::command::Command;
@@ -206,18 +204,20 @@ impl Writer {
         self.left.push(dir);
     }
 
+    /// Has the checkpoints go on speaking of a log that is taken out of service.
+    pub(super) fn remember_unopened(&mut self, tail: &LogTail) {
+        let partition = tail.log.topic_partition().clone();
+        self.of_unopened.note(tail);
+        // As of other logs, without one that is half replaced.
+        if tail.swap.is_none() {
+            self.lists_of_unopened.insert(partition, tail.view.list(tail.log.topic_id()));
+        }
+    }
+
     /// The offsets to be written down.
     fn offsets(&self) -> OffsetCheckpoints {
         let mut offsets = self.of_unopened.clone();
-        for tail in self.tails.values() {
-            let partition = tail.log.topic_partition();
-            offsets.recovery_points.insert(partition.clone(), tail.recovery_point());
-            // A log of this name that could not be opened may have been deleted since.
-            offsets.log_starts.remove(partition);
-            if tail.view.log_start > Offset::ZERO {
-                offsets.log_starts.insert(partition.clone(), tail.view.log_start);
-            }
-        }
+        self.tails.values().for_each(|tail| offsets.note(tail));
         offsets
     }
 

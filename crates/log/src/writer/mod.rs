@@ -522,7 +522,7 @@ impl Writer {
             Command::MarksLowered { key, written } => self.note_marks_lowered(key, written),
             Command::Truncated { job, outcome } => self.note_truncated(job, outcome),
             Command::Restarted { key, written } => self.note_restarted(key, written),
-            Command::Release { key, done } => self.release(key, done),
+            Command::Release { key, is_listed, done } => self.release(key, is_listed, done),
             Command::Forget { partition, done } => {
                 if let Err(error) = self.void_journal_of(&partition, true) {
                     return done.complete(Err(error));
@@ -555,15 +555,18 @@ impl Writer {
         }
     }
 
-    fn release(&mut self, key: LogKey, done: Completer<()>) {
+    fn release(&mut self, key: LogKey, is_listed: bool, done: Completer<()>) {
         self.lagging.remove(&key);
         let partition = self.tails.get(&key).map(|tail| tail.log.topic_partition().clone());
         let voided = partition.map_or(Ok(()), |partition| self.void_journal_of(&partition, true));
         // The waiting appends go with it, and their futures say so.
-        if let Some(tail) = self.tails.remove(&key)
-            && tail.view.log_start > Offset::ZERO
-        {
-            self.leave(Arc::clone(tail.log.dir_syncs()));
+        if let Some(tail) = self.tails.remove(&key) {
+            if is_listed {
+                self.remember_unopened(&tail);
+            }
+            if tail.view.log_start > Offset::ZERO {
+                self.leave(Arc::clone(tail.log.dir_syncs()));
+            }
         }
         match voided {
             Ok(()) => self.checkpoint_waiting.push(Box::new(move |result| done.complete(result))),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use logway_model::{Offset, TopicPartition};
 
+use super::log_tail::LogTail;
 use crate::LogError;
 use crate::checkpoint::offset_checkpoint;
 use crate::fs::Fs;
@@ -19,6 +20,17 @@ pub(crate) struct OffsetCheckpoints {
 }
 
 impl OffsetCheckpoints {
+    /// Takes note of a log as it is now.
+    pub(super) fn note(&mut self, tail: &LogTail) {
+        let partition = tail.log.topic_partition();
+        self.recovery_points.insert(partition.clone(), tail.recovery_point());
+        // A log of this name that could not be opened may have been deleted since.
+        self.log_starts.remove(partition);
+        if tail.view.log_start > Offset::ZERO {
+            self.log_starts.insert(partition.clone(), tail.view.log_start);
+        }
+    }
+
     /// Replaces both files of a log directory; they are durable on return.
     pub(crate) fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<(), LogError> {
         let log_starts = dir.join(offset_checkpoint::LOG_START_OFFSET_FILE);

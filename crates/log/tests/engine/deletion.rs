@@ -540,3 +540,35 @@ fn what_was_deleted_before_the_disk_was_full_goes_when_it_is() {
     }
     append_until_taken(&other);
 }
+
+/// A full disk keeps the lists of segments as they are. Then the checkpoints go on speaking of the log as well: a
+/// start that finds a list and no log start would take deleted segments for lost ones.
+#[test]
+fn a_deletion_that_a_full_disk_stops_misses_nothing_after_a_power_cut() {
+    for has_stopped in [false, true] {
+        let disk = TestDisk::new(1).with_config(no_delay(small_segments()));
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        (0..20).for_each(|_| _ = append_records(&log, 2, 300));
+        drop(log);
+        dir.close().expect("it closes");
+        // The list of this start has all segments.
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        log.delete_records_before(Offset(39)).wait().expect("the offset is in the log");
+        settle(&log);
+        let fault = Fault::new(SimOperation::Write, Failure::NoSpace).in_path("segment-lists");
+        disk.fs.inject(fault.times(1));
+        dir.delete_logs(&[partition(0)]).expect_err("its list stays");
+        if has_stopped {
+            dir.close().expect("it closes");
+        }
+        let disk = disk.crash();
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.failed.is_empty() && report.findings.is_empty(), "{report:?}");
+        let log = disk.log(&dir);
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(39), Offset(40)));
+        dir.delete_logs(&[partition(0)]).expect("it is deleted");
+    }
+}

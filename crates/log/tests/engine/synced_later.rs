@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{Finding, Log, LogConfig, LogDir};
-use logway_model::Offset;
+use logway_model::{LeaderEpoch, Offset};
 
 use crate::support::*;
 
@@ -64,6 +64,35 @@ fn a_log_with_syncs_is_shown_when_all_of_it_is_on_the_disk() {
         let dir = disk.open();
         check_findings(&dir);
         assert_eq!(disk.log(&dir).log_end_offset(), end, "seed {seed}");
+    }
+}
+
+/// A log that starts anew at another offset has nothing but the name of its empty segment to say so, and
+/// the process is killed before the name is on the disk. A start that goes by it makes that sure.
+#[test]
+fn where_a_log_starts_anew_is_on_the_disk_before_a_start_goes_by_it() {
+    for change in 1.. {
+        let disk = TestDisk { sync_later_bytes: 0, ..TestDisk::new(change) };
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        // From here on a checkpoint knows the log.
+        dir.enforce_retention().wait().expect("a checkpoint is written");
+        disk.fs.crash_at_change(change);
+        let is_done = dir.truncate_fully_and_start_at(&log, Offset(100), LeaderEpoch(7)).is_ok();
+        drop((log, dir));
+        let disk = disk.kill();
+        let dir = disk.open();
+        check_findings(&dir);
+        let end = disk.log(&dir).log_end_offset();
+        drop(dir);
+        let disk = disk.crash();
+        let dir = disk.open();
+        check_findings(&dir);
+        let log = disk.log(&dir);
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (end, end), "{change}");
+        if is_done {
+            return;
+        }
     }
 }
 

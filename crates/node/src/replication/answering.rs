@@ -130,6 +130,12 @@ pub(super) async fn say_what_is_due<'a>(
                 let left = max_bytes.saturating_sub(bytes);
                 let left = bound.map_or(left, |bound| left.min(bound.piece_bytes()));
                 let read = records_behind(&replica, end, left, bytes).await;
+                if read == Ok(Behind::DoesNotFit) {
+                    // Read again, it would fit no better: with no answer, the follower would ask for nothing.
+                    session.put_back(slot);
+                    return free_at;
+                }
+                let read = read.map(Behind::records);
                 let part = session.copied(slot, &replica, end, read);
                 let copied = part.as_ref().map_or(0, |part| part.records.len() as u64);
                 if let Some(bound) = bound {
@@ -143,16 +149,34 @@ pub(super) async fn say_what_is_due<'a>(
     free_at
 }
 
-/// What is behind an end: in an answer that has nothing yet, at least one batch.
+/// What is behind an end.
+#[derive(PartialEq, Eq)]
+enum Behind {
+    Nothing,
+    Records(Bytes),
+    /// The next batch is larger than what is left of the answer.
+    DoesNotFit,
+}
+
+impl Behind {
+    fn records(self) -> Bytes {
+        match self {
+            Behind::Records(records) => records,
+            Behind::Nothing | Behind::DoesNotFit => Bytes::new(),
+        }
+    }
+}
+
+/// Reads what is behind an end: in an answer that has nothing yet, at least one batch.
 async fn records_behind(
     replica: &Arc<Replica>,
     end: Offset,
     bytes_left: u64,
     bytes_before: u64,
-) -> Result<Bytes, ErrorCode> {
+) -> Result<Behind, ErrorCode> {
     let log_end = replica.log().log_end_offset();
     if log_end <= end {
-        return Ok(Bytes::new());
+        return Ok(Behind::Nothing);
     }
     let wanted = ReadRequest {
         offset: end,
@@ -160,7 +184,8 @@ async fn records_behind(
         upper_bound: log_end,
         at_least_one_batch: bytes_before == 0,
     };
-    read_records(replica, wanted).await
+    let records = read_records(replica, wanted).await?;
+    Ok(if records.is_empty() { Behind::DoesNotFit } else { Behind::Records(records) })
 }
 
 /// Reads records into memory. What is not in the segment that grows may have to come from the disk.

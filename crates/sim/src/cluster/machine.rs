@@ -83,6 +83,7 @@ pub(super) struct Surroundings {
     pub(super) serving: Serving,
     pub(super) oracle: Oracle,
     pub(super) inline_appends: bool,
+    pub(super) answer_bytes_max: u32,
     pub(super) mutation: Option<Mutation>,
 }
 
@@ -164,7 +165,7 @@ impl Machine {
             secure: None,
             mutation: surroundings.mutation,
         };
-        let settings = settings(number, surroundings.inline_appends)?;
+        let settings = settings(number, surroundings)?;
         let (fs, oracle) = (self.fs.clone(), surroundings.oracle.clone());
         let (serving, own_life) = (surroundings.serving.clone(), life.clone());
         let handle = runtime.handle().clone();
@@ -245,8 +246,9 @@ impl Machine {
     }
 }
 
-fn settings(number: usize, inline_appends: bool) -> Result<BrokerSettings, Violation> {
+fn settings(number: usize, surroundings: &Surroundings) -> Result<BrokerSettings, Violation> {
     let node_id = number.to_string();
+    let answer_bytes_max = surroundings.answer_bytes_max.to_string();
     let settings = [
         ("log.dirs", "/data"),
         ("node.id", &node_id),
@@ -255,7 +257,8 @@ fn settings(number: usize, inline_appends: bool) -> Result<BrokerSettings, Viola
         ("replica.lag.time.max.ms", "1500"),
         ("logway.replica.stall.max.ms", "500"),
         ("replica.fetch.wait.max.ms", "100"),
-        ("logway.append.inline", if inline_appends { "true" } else { "false" }),
+        ("replica.fetch.response.max.bytes", &answer_bytes_max),
+        ("logway.append.inline", if surroundings.inline_appends { "true" } else { "false" }),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     BrokerSettings::new(settings).map_err(|error| Violation::new(error.to_string()))

@@ -14,6 +14,8 @@ pub(super) struct Plan {
     pub(super) topics: Vec<TopicPlan>,
     /// Small appends may be written by the thread that has received them.
     pub(super) inline_appends: bool,
+    /// What a leader sends a follower at once. A few batches are more than that in some worlds.
+    pub(super) answer_bytes_max: u32,
     /// Machines lose their power, or disks fail: a record that was not flushed may be lost.
     pub(super) is_power_at_risk: bool,
     /// Partitions are moved between nodes all the time.
@@ -115,6 +117,7 @@ impl Plan {
             weather: Weather::new(random),
             topics,
             inline_appends: random.coin(),
+            answer_bytes_max: [10 << 20, 10 << 20, 250, 600][random.below(4)],
             is_power_at_risk,
             moves_partitions: random.coin(),
             quiet: random.coin().then(|| random.below(3)),

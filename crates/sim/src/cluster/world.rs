@@ -56,6 +56,7 @@ impl World {
             serving: serving.clone(),
             oracle: oracle.clone(),
             inline_appends: plan.inline_appends,
+            answer_bytes_max: plan.answer_bytes_max,
             mutation: mutation.map(|mutation| mutation.rule),
         };
         let disks = random.next_u64();

@@ -232,12 +232,17 @@ async fn an_answer_that_is_full_leaves_the_others_in_front() {
         told: slots.map(|slot| told(slot, 0)).collect(),
         ..request(1, 0)
     };
-    let session = leading.take(&request).expect("begins");
-    for expected in 0..3 {
-        assert!(has_news(&session).await);
-        let mut parts = Vec::new();
-        say_what_is_due(&session, 1, &unbounded, &mut parts).await;
-        assert_eq!(parts.iter().map(|part| part.slot).collect::<Vec<_>>(), [expected]);
+    let batch_bytes = batch().size_bytes() as u64;
+    // Full with the first batch, or with no room for a second one.
+    for (session, max_bytes) in [(1, 1), (2, batch_bytes + 1)] {
+        let request = FetchFromLeader { session, ..request.clone() };
+        let session = leading.take(&request).expect("begins");
+        for expected in 0..3 {
+            assert!(has_news(&session).await);
+            let mut parts = Vec::new();
+            say_what_is_due(&session, max_bytes, &unbounded, &mut parts).await;
+            assert_eq!(parts.iter().map(|part| part.slot).collect::<Vec<_>>(), [expected]);
+        }
     }
 }
 
