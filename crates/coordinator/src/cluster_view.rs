@@ -28,6 +28,9 @@ pub trait ClusterView: fmt::Debug + Send + Sync {
 
     /// What is set for a consumer group of that name.
     fn overrides(&self, group: &str) -> ConsumerOverrides;
+
+    /// What is set for a streams group of that name.
+    fn streams_overrides(&self, group: &str) -> StreamsOverrides;
 }
 
 /// A topic, as a group needs to know it.
@@ -48,6 +51,21 @@ pub struct ConsumerOverrides {
     pub heartbeat_interval_ms: Option<u32>,
     /// `consumer.assignment.interval.ms`
     pub assignment_interval_ms: Option<u32>,
+}
+
+/// The settings of a streams group that are set for it alone; the others are the broker's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamsOverrides {
+    /// `streams.session.timeout.ms`
+    pub session_timeout_ms: Option<u32>,
+    /// `streams.heartbeat.interval.ms`
+    pub heartbeat_interval_ms: Option<u32>,
+    /// `streams.assignment.interval.ms`
+    pub assignment_interval_ms: Option<u32>,
+    /// `streams.initial.rebalance.delay.ms`
+    pub initial_rebalance_delay_ms: Option<u32>,
+    /// `streams.num.standby.replicas`
+    pub standby_replicas: Option<u32>,
 }
 
 /// A cluster without topics.
@@ -75,5 +93,9 @@ impl ClusterView for EmptyCluster {
 
     fn overrides(&self, _group: &str) -> ConsumerOverrides {
         ConsumerOverrides::default()
+    }
+
+    fn streams_overrides(&self, _group: &str) -> StreamsOverrides {
+        StreamsOverrides::default()
     }
 }

@@ -22,7 +22,8 @@ use crate::memory::{GroupMemory, HeldMemory};
 use crate::offsets::{GroupOffsets, OffsetTopics};
 use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
-use crate::subscription::CONSUMER_PROTOCOL_TYPE;
+use crate::streams::{StreamsGroup, StreamsRecord, TaskId};
+use crate::subscription::{CONSUMER_PROTOCOL_TYPE, STREAMS_PROTOCOL_TYPE};
 use crate::turn::Turn;
 use pending::PendingOffsets;
 
@@ -60,6 +61,8 @@ struct Group {
     membership: Membership,
     /// Set while it is a consumer group, which has no membership of the classic kind. Only [`Groups::replay`] changes it.
     consumer: Option<Box<ConsumerGroup>>,
+    /// The same for a streams group.
+    streams: Option<Box<StreamsGroup>>,
     held: HeldMemory,
 }
 
@@ -70,6 +73,8 @@ pub enum GroupType {
     Classic,
     /// The coordinator assigns.
     Consumer,
+    /// The coordinator assigns the tasks of a stream-processing application (KIP-1071).
+    Streams,
 }
 
 impl GroupType {
@@ -78,6 +83,7 @@ impl GroupType {
         match self {
             GroupType::Classic => "classic",
             GroupType::Consumer => "consumer",
+            GroupType::Streams => "streams",
         }
     }
 }
@@ -109,11 +115,12 @@ impl<'a> GroupView<'a> {
         self.group.group_type()
     }
 
-    /// Counts the group's rebalances; of a consumer group it is the group epoch.
+    /// Counts the group's rebalances; where the coordinator assigns it is the group epoch.
     pub fn generation(&self) -> i32 {
-        match &self.group.consumer {
-            Some(consumer) => consumer.epoch().0,
-            None => self.group.membership.generation(),
+        match (&self.group.consumer, &self.group.streams) {
+            (Some(consumer), _) => consumer.epoch().0,
+            (None, Some(streams)) => streams.epoch().0,
+            (None, None) => self.group.membership.generation(),
         }
     }
 
@@ -139,15 +146,28 @@ impl<'a> GroupView<'a> {
 
     /// How many members there are.
     pub fn member_count(&self) -> usize {
-        match &self.group.consumer {
-            Some(consumer) => consumer.member_count(),
-            None => self.group.membership.members().len(),
+        match (&self.group.consumer, &self.group.streams) {
+            (Some(consumer), _) => consumer.member_count(),
+            (None, Some(streams)) => streams.member_count(),
+            (None, None) => self.group.membership.members().len(),
         }
     }
 
-    /// Whether there is a member of that id in a consumer group.
+    /// Whether there is a member of that id in a group whose coordinator assigns.
     pub fn has_member(&self, id: &str) -> bool {
-        self.group.consumer.as_ref().is_some_and(|consumer| consumer.member(id).is_some())
+        let group = self.group;
+        group.consumer.as_ref().is_some_and(|consumer| consumer.member(id).is_some())
+            || group.streams.as_ref().is_some_and(|streams| streams.member(id).is_some())
+    }
+
+    /// The tasks that members of a streams group process, or have yet to give up.
+    pub fn active_tasks(&self) -> impl Iterator<Item = (&'a MemberId, TaskId)> + use<'a> {
+        let members = self.group.streams.iter().flat_map(|streams| streams.members());
+        members.flat_map(|(id, member)| {
+            let current = &member.current;
+            let tasks = current.assigned.active_tasks().chain(current.revoking.active_tasks());
+            tasks.map(move |task| (id, task))
+        })
     }
 
     /// The members as the log knows them, with their assignments; empty until a generation has been stable.
@@ -174,40 +194,50 @@ pub(crate) fn new_group_bytes(id: &str) -> usize {
 }
 
 impl Group {
+    /// Whether it is of a kind whose coordinator assigns.
+    fn has_coordinator_assign(&self) -> bool {
+        self.consumer.is_some() || self.streams.is_some()
+    }
+
     /// Whether it has no members.
     fn is_empty(&self) -> bool {
-        match &self.consumer {
-            Some(consumer) => consumer.is_empty(),
-            None => self.membership.state() == GroupState::Empty,
+        match (&self.consumer, &self.streams) {
+            (Some(consumer), _) => consumer.is_empty(),
+            (None, Some(streams)) => streams.is_empty(),
+            (None, None) => self.membership.state() == GroupState::Empty,
         }
     }
 
     fn state_name(&self) -> &'static str {
-        match &self.consumer {
-            Some(consumer) => consumer.state().name(),
-            None => self.membership.state().name(),
+        match (&self.consumer, &self.streams) {
+            (Some(consumer), _) => consumer.state().name(),
+            (None, Some(streams)) => streams.state().name(),
+            (None, None) => self.membership.state().name(),
         }
     }
 
     fn group_type(&self) -> GroupType {
-        match &self.consumer {
-            Some(_) => GroupType::Consumer,
-            None => GroupType::Classic,
+        match (&self.consumer, &self.streams) {
+            (Some(_), _) => GroupType::Consumer,
+            (None, Some(_)) => GroupType::Streams,
+            (None, None) => GroupType::Classic,
         }
     }
 
     fn protocol_type(&self) -> &str {
-        match &self.consumer {
-            Some(_) => CONSUMER_PROTOCOL_TYPE,
-            None => self.membership.protocol_type().map_or("", |name| name.as_str()),
+        match self.group_type() {
+            GroupType::Consumer => CONSUMER_PROTOCOL_TYPE,
+            GroupType::Streams => STREAMS_PROTOCOL_TYPE,
+            GroupType::Classic => self.membership.protocol_type().map_or("", |name| name.as_str()),
         }
     }
 
     /// Whether a member subscribes to the topic, or might.
     fn is_subscribed_to(&self, topic: &CommittedTopic) -> bool {
-        match &self.consumer {
-            Some(consumer) => consumer.is_subscribed_to(topic),
-            None => self.membership.is_subscribed_to(topic),
+        match (&self.consumer, &self.streams) {
+            (Some(consumer), _) => consumer.is_subscribed_to(topic),
+            (None, Some(streams)) => streams.is_subscribed_to(topic.as_str()),
+            (None, None) => self.membership.is_subscribed_to(topic),
         }
     }
 
@@ -216,7 +246,9 @@ impl Group {
         let metadata_bytes = self.metadata.as_ref().map_or(0, |metadata| metadata.bytes_max());
         let members_bytes = self.membership.counted_bytes();
         let consumer_bytes = self.consumer.as_ref().map_or(0, |consumer| consumer.held_bytes());
-        let bytes = self.offsets.held_bytes() + members_bytes + metadata_bytes + consumer_bytes;
+        let streams_bytes = self.streams.as_ref().map_or(0, |streams| streams.held_bytes());
+        let bytes = self.offsets.held_bytes() + members_bytes + metadata_bytes;
+        let bytes = bytes + consumer_bytes + streams_bytes;
         self.held.set(new_group_bytes(id.as_str()) + bytes);
     }
 }
@@ -253,6 +285,7 @@ impl Groups {
                 self.get_or_insert(group).0.metadata = Some(metadata.clone());
             }
             GroupRecord::Consumer { group, record } => self.replay_consumer(group, record),
+            GroupRecord::Streams { group, record } => self.replay_streams(group, record),
             // Its offsets have tombstones of their own.
             GroupRecord::Metadata { group: id, metadata: None } => {
                 if let Some(group) = self.by_id.get_mut(id) {
@@ -281,6 +314,22 @@ impl Groups {
         }
     }
 
+    fn replay_streams(&mut self, id: &GroupId, record: &StreamsRecord) {
+        if record.is_tombstone() && self.streams(id).is_none() {
+            return;
+        }
+        let (group, _) = self.get_or_insert(id);
+        if group.streams.is_none() {
+            group.membership = Membership::new(id.clone());
+        }
+        let streams = group.streams.get_or_insert_with(|| Box::new(StreamsGroup::new()));
+        streams.apply(record);
+        // The last of what takes a group back.
+        if matches!(record, StreamsRecord::Topology(None)) && streams.is_gone() {
+            group.streams = None;
+        }
+    }
+
     fn get_or_insert(&mut self, group: &GroupId) -> (&mut Group, &mut OffsetTopics) {
         let entry = self.by_id.entry(group.clone()).or_insert_with(|| {
             self.names_bytes += group.as_str().len();
@@ -289,6 +338,7 @@ impl Groups {
                 offsets: GroupOffsets::default(),
                 membership: Membership::new(group.clone()),
                 consumer: None,
+                streams: None,
                 held: self.memory.hold(0),
             }
         });
@@ -299,7 +349,7 @@ impl Groups {
     pub(crate) fn take_stock(&mut self, outbox: &Outbox, id: &GroupId) {
         self.topics_held.set(self.topics.held_bytes());
         let Some(group) = self.by_id.get_mut(id) else { return };
-        let has_members = !group.membership.is_idle() || group.consumer.is_some();
+        let has_members = !group.membership.is_idle() || group.has_coordinator_assign();
         let is_gone = group.metadata.is_none() && group.offsets.is_empty() && !has_members;
         let is_gone = is_gone && !self.pending.has_group(id);
         if is_gone && !outbox.has_records_of(id) {
@@ -314,14 +364,15 @@ impl Groups {
     pub(crate) fn start(&mut self, turn: &mut Turn) {
         for group in self.by_id.values_mut() {
             group.consumer = group.consumer.take().filter(|consumer| !consumer.is_gone());
+            group.streams = group.streams.take().filter(|streams| !streams.is_gone());
         }
         self.by_id.retain(|id, group| {
-            let is_known = group.metadata.is_some() || group.consumer.is_some();
+            let is_known = group.metadata.is_some() || group.has_coordinator_assign();
             is_known || !group.offsets.is_empty() || self.pending.has_group(id)
         });
         self.names_bytes = self.by_id.keys().map(|id| id.as_str().len()).sum();
         for (id, group) in &mut self.by_id {
-            if let (Some(metadata), None) = (&group.metadata, &group.consumer) {
+            if let (Some(metadata), false) = (&group.metadata, group.has_coordinator_assign()) {
                 group.membership = Membership::restore(id.clone(), metadata);
                 group.membership.start(turn);
             }
@@ -330,6 +381,9 @@ impl Groups {
         self.topics_held.set(self.topics.held_bytes());
         for id in self.consumer_groups(|_| true) {
             self.start_consumer_timers(turn, &id);
+        }
+        for id in self.streams_groups(|_| true) {
+            self.start_streams_timers(turn, &id);
         }
     }
 
@@ -351,6 +405,23 @@ impl Groups {
         self.by_id.get(id)?.consumer.as_deref()
     }
 
+    /// A streams group.
+    pub(crate) fn streams(&self, id: &GroupId) -> Option<&StreamsGroup> {
+        self.by_id.get(id)?.streams.as_deref()
+    }
+
+    /// The same, to note what is not for the log.
+    pub(crate) fn streams_mut(&mut self, id: &GroupId) -> Option<&mut StreamsGroup> {
+        self.by_id.get_mut(id)?.streams.as_deref_mut()
+    }
+
+    /// The streams groups that `is_meant` accepts.
+    pub(crate) fn streams_groups(&self, is_meant: impl Fn(&StreamsGroup) -> bool) -> Vec<GroupId> {
+        let all = self.by_id.iter();
+        let meant = all.filter(|(_, group)| group.streams.as_deref().is_some_and(&is_meant));
+        meant.map(|(id, _)| id.clone()).collect()
+    }
+
     /// The consumer groups that `is_meant` accepts.
     pub(crate) fn consumer_groups(
         &self,
@@ -361,7 +432,7 @@ impl Groups {
         meant.map(|(id, _)| id.clone()).collect()
     }
 
-    /// A group that is no consumer group, and whether the log has a record of its members.
+    /// A group of the classic kind, or that may become one, and whether the log has a record of its members.
     pub(crate) fn classic(&mut self, id: &GroupId) -> Option<(&mut Membership, bool)> {
         let group = self.by_id.get_mut(id)?;
         Some((&mut group.membership, group.metadata.is_some()))
@@ -369,7 +440,7 @@ impl Groups {
 
     /// What the log knows of a classic group.
     pub(crate) fn metadata(&self, id: &GroupId) -> Option<&Arc<GroupMetadata>> {
-        let group = self.by_id.get(id).filter(|group| group.consumer.is_none())?;
+        let group = self.by_id.get(id).filter(|group| !group.has_coordinator_assign())?;
         group.metadata.as_ref()
     }
 

@@ -45,7 +45,8 @@
 //! not kept: after a load, groups go on with their last stable generation, and members that were joining are asked to
 //! join again.
 //!
-//! All of that is about classic groups. [Consumer groups](crate::consumer) (KIP-848) are kept in the log as a whole.
+//! All of that is about classic groups. [Consumer groups](crate::consumer) (KIP-848) and [streams groups](crate::streams)
+//! (KIP-1071) are kept in the log as a whole.
 //!
 //! Unlike Kafka's, this coordinator does not write a record for a group that nobody has been a member of yet.
 
@@ -68,12 +69,13 @@ mod record;
 mod request;
 mod settings;
 mod shard;
+mod streams;
 mod subscription;
 mod timers;
 pub mod transactions;
 mod turn;
 
-pub use cluster_view::{ClusterView, ConsumerOverrides, EmptyCluster, TopicView};
+pub use cluster_view::{ClusterView, ConsumerOverrides, EmptyCluster, StreamsOverrides, TopicView};
 pub use consumer::{
     Assignor, ClassicMember, ConsumerRecord, CurrentAssignment, GroupEpoch, GroupVersion,
     MemberState, OwnedPartitions, Partitions, ResolvedPattern, Subscription, TargetVersion,
@@ -92,5 +94,9 @@ pub use memory::GroupMemory;
 pub use moment::{ElapsedMs, Moment};
 pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata, OFFSETS_TOPIC};
 pub use request::{Client, Reply, Request, RequestBody, RequestToken, TxnOffsetCommit};
-pub use settings::{Bounded, ConsumerSettings, GroupSettings};
+pub use settings::{Bounded, ConsumerSettings, GroupSettings, StreamsSettings};
 pub use shard::GroupShard;
+pub use streams::{
+    CurrentTasks, Endpoint, InternalTopic, OwnedTasks, StreamsMember, StreamsRecord,
+    StreamsVersion, TargetTasks, TaskId, Tasks, TasksSince, Topology,
+};

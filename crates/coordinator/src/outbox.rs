@@ -32,8 +32,8 @@ struct GroupInFlight {
     records: usize,
     /// How many of them are not about offsets.
     about_members: usize,
-    /// How many of those are a consumer group's.
-    of_consumer_group: usize,
+    /// How many of those are of a group whose coordinator assigns.
+    of_coordinator_assigned: usize,
     /// How many of them are about the offset of each partition.
     offsets: BTreeMap<CommittedTopic, BTreeMap<PartitionId, usize>>,
     /// The append with the last of them.
@@ -206,9 +206,9 @@ impl Outbox {
                 *of_topic.entry(*partition).or_default() += 1;
             }
             GroupRecord::Metadata { .. } => of_group.about_members += 1,
-            GroupRecord::Consumer { .. } => {
+            GroupRecord::Consumer { .. } | GroupRecord::Streams { .. } => {
                 of_group.about_members += 1;
-                of_group.of_consumer_group += 1;
+                of_group.of_coordinator_assigned += 1;
             }
         }
     }
@@ -224,9 +224,9 @@ impl Outbox {
         match record {
             GroupRecord::Offset { topic, partition, .. } => of_group.land(topic, *partition),
             GroupRecord::Metadata { .. } => of_group.about_members -= 1,
-            GroupRecord::Consumer { .. } => {
+            GroupRecord::Consumer { .. } | GroupRecord::Streams { .. } => {
                 of_group.about_members -= 1;
-                of_group.of_consumer_group -= 1;
+                of_group.of_coordinator_assigned -= 1;
             }
         }
     }
@@ -271,9 +271,9 @@ impl Outbox {
         self.in_flight_of.get(group).is_some_and(|of| of.about_members > 0)
     }
 
-    /// Whether the group is a consumer group, or ceases to be one, when they are settled.
+    /// Whether the group's coordinator assigns, or ceases to, when they are settled.
     pub(crate) fn has_consumer_group_in_flight(&self, group: &GroupId) -> bool {
-        self.in_flight_of.get(group).is_some_and(|of| of.of_consumer_group > 0)
+        self.in_flight_of.get(group).is_some_and(|of| of.of_coordinator_assigned > 0)
     }
 
     /// Does something when the last append about the group is settled; there has to be one.

@@ -7,7 +7,7 @@
 //! | an offset | type 1 (0 long ago), `OffsetCommitKey` v0 | version 4, or 1 with an expiry, `OffsetCommitValue` |
 //! | a classic group | type 2, `GroupMetadataKey` v0 | version 3, `GroupMetadataValue` |
 //!
-//! Those of consumer groups are in [`crate::consumer`].
+//! Those of consumer groups are in [`crate::consumer`], those of streams groups in [`crate::streams`].
 //!
 //! Type and version are two bytes each, in front. A record without a value takes the one before it back. Values of
 //! later versions of Kafka differ only in tagged fields (KIP-915), which are skipped.
@@ -25,6 +25,7 @@ use logway_wire::{Decoder, Encoder, Message, WireString};
 use crate::consumer::ConsumerRecord;
 use crate::error::RecordError;
 use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName};
+use crate::streams::StreamsRecord;
 
 /// The topic in which groups and their offsets are kept; the name is Kafka's.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -56,6 +57,13 @@ pub enum GroupRecord {
         group: GroupId,
         /// What.
         record: ConsumerRecord,
+    },
+    /// Something about a streams group.
+    Streams {
+        /// The group.
+        group: GroupId,
+        /// What.
+        record: StreamsRecord,
     },
 }
 
@@ -116,6 +124,10 @@ pub struct MemberMetadata {
 
 /// The type of keys of offsets before Kafka 0.9; their layout is today's.
 const LEGACY_OFFSET_RECORD_TYPE: i16 = 0;
+
+/// The types of keys of streams groups.
+const FIRST_STREAMS_RECORD_TYPE: i16 = 17;
+const LAST_STREAMS_RECORD_TYPE: i16 = 23;
 
 /// The versions in which Kafka 4.3 writes values.
 const OFFSET_VERSION: i16 = 4;
@@ -181,6 +193,9 @@ impl GroupRecord {
                     metadata: value.map(group_metadata).map(Arc::new),
                 }))
             }
+            FIRST_STREAMS_RECORD_TYPE..=LAST_STREAMS_RECORD_TYPE => {
+                StreamsRecord::decode(record_type, &mut from, value)
+            }
             _ => ConsumerRecord::decode(record_type, &mut from, value),
         }
     }
@@ -205,6 +220,7 @@ impl GroupRecord {
                 (encode(GroupMetadataKey::RECORD_TYPE, &key, 0), value)
             }
             GroupRecord::Consumer { group, record } => record.encode(group),
+            GroupRecord::Streams { group, record } => record.encode(group),
         }
     }
 
@@ -220,6 +236,7 @@ impl GroupRecord {
                 RECORD_BYTES_MAX + group.as_str().len() + metadata
             }
             GroupRecord::Consumer { group, record } => group.as_str().len() + record.bytes_max(),
+            GroupRecord::Streams { group, record } => group.as_str().len() + record.bytes_max(),
         }
     }
 
@@ -228,7 +245,8 @@ impl GroupRecord {
         match self {
             GroupRecord::Offset { group, .. }
             | GroupRecord::Metadata { group, .. }
-            | GroupRecord::Consumer { group, .. } => group,
+            | GroupRecord::Consumer { group, .. }
+            | GroupRecord::Streams { group, .. } => group,
         }
     }
 }
@@ -245,6 +263,24 @@ pub(crate) fn decode_value<M: Message>(
     let mut from = Decoder::new(value.clone());
     let version = from.i16("value version").map_err(error)?;
     M::decode(&mut from, version).map_err(error)
+}
+
+/// The same for a record that may take something back.
+pub(crate) fn read_value<M: Message>(
+    group: &WireString,
+    value: Option<&Bytes>,
+) -> Result<Option<M>, RecordError> {
+    value.map(|value| decode_value(group, value)).transpose()
+}
+
+/// Key and value of a record whose only versions are 0.
+pub(crate) fn encode_key_and_value(
+    record_type: i16,
+    key: &impl Message,
+    value: Option<impl Message>,
+) -> (Bytes, Option<Bytes>) {
+    let value = value.map(|value| encode(0, &value, 0));
+    (encode(record_type, key, 0), value)
 }
 
 fn committed_offset(value: OffsetCommitValue) -> CommittedOffset {

@@ -7,19 +7,22 @@ use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
+use logway_wire::messages::streams_group_describe_response::DescribedGroup as DescribedStreamsGroup;
 use logway_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use logway_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
     ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse,
-    OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest, SyncGroupResponse,
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    OffsetDeleteRequest, OffsetDeleteResponse, StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse, SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 };
 
 use crate::consumer::{TopicSight, heartbeat_refusal};
 use crate::effect::Marker;
 use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal, txn_commit_refusal};
 use crate::membership::{join_refusal, sync_refusal};
+use crate::streams::{InternalTopic, heartbeat_refusal as streams_refusal};
 
 /// The driver's name for a request, handed back with its one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +77,13 @@ pub enum RequestBody {
     },
     /// Describe those of the shard's groups that are consumer groups.
     ConsumerGroupDescribe {
+        /// The names.
+        groups: Vec<WireString>,
+    },
+    /// Become, stay or cease to be a member of a streams group (KIP-1071).
+    StreamsGroupHeartbeat(StreamsGroupHeartbeatRequest),
+    /// Describe those of the shard's groups that are streams groups.
+    StreamsGroupDescribe {
         /// The names.
         groups: Vec<WireString>,
     },
@@ -137,6 +147,13 @@ pub enum Reply {
     LeaveGroup(LeaveGroupResponse),
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
     ConsumerGroupDescribe(Vec<DescribedConsumerGroup>),
+    StreamsGroupHeartbeat {
+        response: StreamsGroupHeartbeatResponse,
+        /// The topics that the member's application needs for itself, and that there are not: for the front door to make,
+        /// in the member's name.
+        missing: Vec<InternalTopic>,
+    },
+    StreamsGroupDescribe(Vec<DescribedStreamsGroup>),
     OffsetCommit(OffsetCommitResponse),
     OffsetFetch(OffsetFetchResponseGroup),
     OffsetDelete(OffsetDeleteResponse),
@@ -187,6 +204,15 @@ impl RequestBody {
                     ..DescribedConsumerGroup::default()
                 });
                 Reply::ConsumerGroupDescribe(refused.collect())
+            }
+            RequestBody::StreamsGroupHeartbeat(_) => streams_refusal(code),
+            RequestBody::StreamsGroupDescribe { groups } => {
+                let refused = groups.iter().cloned().map(|group_id| DescribedStreamsGroup {
+                    group_id,
+                    error_code,
+                    ..DescribedStreamsGroup::default()
+                });
+                Reply::StreamsGroupDescribe(refused.collect())
             }
             RequestBody::OffsetCommit(request) => commit_refusal(request, code),
             RequestBody::TxnOffsetCommit(commit) => txn_commit_refusal(&commit.request, code),
@@ -263,6 +289,9 @@ impl Reply {
             Reply::LeaveGroup(_) => return leave_refusal(code),
             Reply::ConsumerGroupHeartbeat(response) if response.error_code == 0 => {
                 return heartbeat_refusal(code);
+            }
+            Reply::StreamsGroupHeartbeat { response, .. } if response.error_code == 0 => {
+                return streams_refusal(code);
             }
             Reply::WriteMarker(outcome) => *outcome = Err(code),
             Reply::TxnOffsetCommit(response) => {

@@ -1,6 +1,6 @@
 //! What an operator can set.
 
-use crate::cluster_view::ConsumerOverrides;
+use crate::cluster_view::{ConsumerOverrides, StreamsOverrides};
 use crate::consumer::Assignor;
 
 /// The limits and times that a shard goes by.
@@ -48,6 +48,33 @@ pub struct GroupSettings {
     pub append_bytes_max: usize,
     /// What consumer groups go by.
     pub consumer: ConsumerSettings,
+    /// What streams groups go by.
+    pub streams: StreamsSettings,
+}
+
+/// The limits and times of streams groups (KIP-1071).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamsSettings {
+    /// `group.streams.session.timeout.ms`: a member that is silent for longer is removed. Kafka's default, 45 s.
+    pub session_timeout: Bounded,
+    /// `group.streams.heartbeat.interval.ms`: how often members say that they live. Kafka's default, 5 s.
+    pub heartbeat_interval: Bounded,
+    /// `group.streams.assignment.interval.ms`: the least time between two assignments (KIP-1263). Kafka's default, 1 s.
+    pub assignment_interval: Bounded,
+    /// `group.streams.initial.rebalance.delay.ms`: how long the first assignment waits for more members. Kafka's default,
+    /// 3 s.
+    pub initial_rebalance_delay_ms: u32,
+    /// `group.streams.num.standby.replicas`: standbys of each task that has state. Kafka's default, none.
+    pub standby_replicas: u32,
+    /// `group.streams.max.standby.replicas`: the most that counts of what is set for a group. Kafka's default, 2.
+    pub standby_replicas_max: u32,
+    /// `group.streams.max.size`: one member more gets GROUP_MAX_SIZE_REACHED. Default 10,000; Kafka has no limit.
+    pub size_max: usize,
+    /// Subtopologies of an application. One with more gets STREAMS_INVALID_TOPOLOGY. Default 1,000; Kafka has no limit.
+    pub subtopologies_max: usize,
+    /// Tasks of an application, standbys not counted. One with more is told INCORRECTLY_PARTITIONED_TOPICS. Default
+    /// 50,000; Kafka has no limit.
+    pub tasks_max: usize,
 }
 
 /// The limits and times of consumer groups (KIP-848).
@@ -112,6 +139,53 @@ impl ConsumerSettings {
     }
 }
 
+impl StreamsSettings {
+    /// How long a member may be silent.
+    pub(crate) fn session_timeout_ms(&self, overrides: &StreamsOverrides) -> u32 {
+        self.session_timeout.value_ms(overrides.session_timeout_ms)
+    }
+
+    /// How often it is to say something.
+    pub(crate) fn heartbeat_interval_ms(&self, overrides: &StreamsOverrides) -> u32 {
+        self.heartbeat_interval.value_ms(overrides.heartbeat_interval_ms)
+    }
+
+    /// The least time between two assignments.
+    pub(crate) fn assignment_interval_ms(&self, overrides: &StreamsOverrides) -> u32 {
+        self.assignment_interval.value_ms(overrides.assignment_interval_ms)
+    }
+
+    /// How long the first assignment waits for more members.
+    pub(crate) fn initial_delay_ms(&self, overrides: &StreamsOverrides) -> u32 {
+        overrides.initial_rebalance_delay_ms.unwrap_or(self.initial_rebalance_delay_ms)
+    }
+
+    /// How many standbys a task that has state shall have.
+    pub(crate) fn standby_replicas(&self, overrides: &StreamsOverrides) -> u32 {
+        match overrides.standby_replicas {
+            Some(set) => set.min(self.standby_replicas_max),
+            None => self.standby_replicas,
+        }
+    }
+}
+
+impl Default for StreamsSettings {
+    fn default() -> StreamsSettings {
+        let bounded = |default_ms, min_ms, max_ms| Bounded { default_ms, min_ms, max_ms };
+        StreamsSettings {
+            session_timeout: bounded(45_000, 45_000, 60_000),
+            heartbeat_interval: bounded(5_000, 5_000, 15_000),
+            assignment_interval: bounded(1_000, 0, 15_000),
+            initial_rebalance_delay_ms: 3_000,
+            standby_replicas: 0,
+            standby_replicas_max: 2,
+            size_max: 10_000,
+            subtopologies_max: 1_000,
+            tasks_max: 50_000,
+        }
+    }
+}
+
 impl Default for ConsumerSettings {
     fn default() -> ConsumerSettings {
         let bounded = |default_ms, min_ms, max_ms| Bounded { default_ms, min_ms, max_ms };
@@ -149,6 +223,7 @@ impl Default for GroupSettings {
             append_records_max: 1000,
             append_bytes_max: 1 << 20,
             consumer: ConsumerSettings::default(),
+            streams: StreamsSettings::default(),
         }
     }
 }

@@ -110,6 +110,7 @@ impl GroupShard {
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
         groups.refresh_consumers(&mut turn, |_| true);
+        groups.refresh_streams(&mut turn, |_| true);
         self.outbox.take_effects()
     }
 
@@ -196,6 +197,7 @@ impl GroupShard {
         if self.phase == Phase::Active {
             let (groups, mut turn) = self.split(now);
             groups.refresh_consumers(&mut turn, |group| group.reads_any(&has_changed));
+            groups.refresh_streams(&mut turn, |group| group.needs_any(&has_changed));
         }
         self.outbox.take_effects()
     }
@@ -316,7 +318,9 @@ impl GroupShard {
             (Then::AssignmentStored { group, generation }, _) => {
                 let metadata = records.iter().find_map(|record| match record {
                     GroupRecord::Metadata { metadata, .. } => metadata.as_deref(),
-                    GroupRecord::Offset { .. } | GroupRecord::Consumer { .. } => None,
+                    GroupRecord::Offset { .. }
+                    | GroupRecord::Consumer { .. }
+                    | GroupRecord::Streams { .. } => None,
                 });
                 if let Some(membership) = groups.membership_mut(&group) {
                     membership.assignment_stored(&mut turn, generation, outcome, metadata);
@@ -366,13 +370,16 @@ impl GroupShard {
             }
             Timer::Session(ref group, _)
                 if groups.consumer(group).is_some()
+                    || groups.streams(group).is_some()
                     || turn.outbox.has_consumer_group_in_flight(group) =>
             {
                 let group = group.clone();
                 groups.work_on_consumers(&mut turn, &group, Waiting::Timer(timer));
                 group
             }
-            Timer::Rebalance(ref group, _) | Timer::Assign(ref group) => {
+            Timer::Rebalance(ref group, _)
+            | Timer::Assign(ref group)
+            | Timer::FirstAssign(ref group) => {
                 let group = group.clone();
                 groups.work_on_consumers(&mut turn, &group, Waiting::Timer(timer));
                 group
@@ -394,6 +401,7 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
         RequestBody::ConsumerGroupHeartbeat { .. } => {
             return groups.consumer_heartbeat(turn, request);
         }
+        RequestBody::StreamsGroupHeartbeat(_) => return groups.streams_heartbeat(turn, request),
         RequestBody::JoinGroup { .. }
         | RequestBody::SyncGroup(_)
         | RequestBody::Heartbeat(_)
@@ -406,10 +414,15 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
         | RequestBody::SyncGroup(_)
         | RequestBody::Heartbeat(_)
         | RequestBody::LeaveGroup(_)
-        | RequestBody::ConsumerGroupHeartbeat { .. } => {}
+        | RequestBody::ConsumerGroupHeartbeat { .. }
+        | RequestBody::StreamsGroupHeartbeat(_) => {}
         RequestBody::ConsumerGroupDescribe { groups: group_ids } => {
             let described = groups.describe_consumers(turn, &group_ids);
             turn.reply(token, Reply::ConsumerGroupDescribe(described));
+        }
+        RequestBody::StreamsGroupDescribe { groups: group_ids } => {
+            let described = groups.describe_streams(turn, &group_ids);
+            turn.reply(token, Reply::StreamsGroupDescribe(described));
         }
         RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
         RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request, false),
@@ -439,6 +452,7 @@ impl RequestBody {
             RequestBody::SyncGroup(request) => Some(&request.group_id),
             RequestBody::LeaveGroup(request) => Some(&request.group_id),
             RequestBody::ConsumerGroupHeartbeat { request, .. } => Some(&request.group_id),
+            RequestBody::StreamsGroupHeartbeat(request) => Some(&request.group_id),
             _ => None,
         }
     }

@@ -9,6 +9,9 @@ use crate::ids::CommittedTopic;
 /// The kind of group whose metadata is the consumer protocol's.
 pub(crate) const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
 
+/// The kind of group whose members run a stream-processing application (KIP-1071).
+pub(crate) const STREAMS_PROTOCOL_TYPE: &str = "streams";
+
 /// The topics that a member of a consumer group subscribes to.
 ///
 /// Read as version 0, whatever version is in front: all versions begin with it, and so this depends on none.

@@ -15,10 +15,12 @@ pub(crate) enum Timer {
     Join(GroupId),
     /// The members have to have asked for their assignments.
     Sync(GroupId),
-    /// A member of a consumer group has to have given up partitions.
+    /// A member of a group whose coordinator assigns has to have given up partitions.
     Rebalance(GroupId, MemberId),
-    /// The last assignment of a consumer group is old enough for the next one.
+    /// The last assignment of such a group is old enough for the next one.
     Assign(GroupId),
+    /// A streams group that had no members has gathered enough for its first assignment.
+    FirstAssign(GroupId),
     /// Offsets are looked through for those that have expired.
     Expiration,
 }

@@ -1,12 +1,12 @@
 //! One event's way through the shard.
 
-use crate::cluster_view::{ClusterView, ConsumerOverrides};
+use crate::cluster_view::{ClusterView, ConsumerOverrides, StreamsOverrides};
 use crate::ids::GroupId;
 use crate::memory::{GroupMemory, Growth, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
-use crate::request::{Reply, RequestToken};
+use crate::request::{Reply, Request, RequestToken};
 use crate::settings::GroupSettings;
 use crate::timers::{Timer, Timers};
 
@@ -36,6 +36,11 @@ impl Turn<'_> {
         self.view.overrides(group.as_str())
     }
 
+    /// What is set for a streams group.
+    pub(crate) fn streams_overrides(&self, group: &GroupId) -> StreamsOverrides {
+        self.view.streams_overrides(group.as_str())
+    }
+
     /// Takes memory for what the event makes groups take, if there is room.
     pub(crate) fn reserve(&mut self, bytes: usize, growth: Growth) -> bool {
         let held = self.memory.try_hold(bytes, growth);
@@ -52,6 +57,11 @@ impl Turn<'_> {
     /// Sends records to the log.
     pub(crate) fn append(&mut self, records: Vec<GroupRecord>, then: Option<Then>) {
         self.outbox.append(records, then, None);
+    }
+
+    /// Sends records to the log, and works on a classic request when they are there.
+    pub(crate) fn append_before(&mut self, records: Vec<GroupRecord>, request: Request) {
+        self.append(records, Some(Then::Classic(Box::new(request))));
     }
 
     /// Sends records to the log, and counts what they will make the groups take until that is counted itself.

@@ -142,6 +142,8 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
     AddRaftVoterRequest => answered_by!(raft_voters::add);
     RemoveRaftVoterRequest => answered_by!(raft_voters::remove);
+    StreamsGroupHeartbeatRequest => groups::streams_heartbeat::prepare;
+    StreamsGroupDescribeRequest => groups::streams_describe::prepare;
 };
 
 /// Decodes a frame for its handler.

@@ -21,6 +21,7 @@ mod given;
 mod key_source;
 mod listener;
 mod listeners;
+pub mod streams_groups;
 mod transactions;
 
 mod layers;
@@ -31,7 +32,7 @@ mod reference;
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
     ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings,
-    NODE_ID_SETTING,
+    NODE_ID_SETTING, StreamsGroupSettings,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

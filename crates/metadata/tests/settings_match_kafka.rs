@@ -31,8 +31,7 @@ const OTHER_DEFAULTS: &[&str] = &[
     // Bounds for a small machine, where Kafka has none.
     "group.max.size",
     "group.consumer.max.size",
-    // Streams groups are not served.
-    "group.coordinator.rebalance.protocols",
+    "group.streams.max.size",
     "max.connections",
     "queued.max.request.bytes",
     // A client that has not said who it is gets little.

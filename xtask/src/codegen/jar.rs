@@ -50,8 +50,8 @@ impl Artifact {
     }
 }
 
-/// The records of classic groups, of committed offsets, and of consumer groups (KIP-848).
-const GROUP_RECORDS: [&str; 18] = [
+/// The records of classic groups, of committed offsets, of consumer groups (KIP-848), and of streams groups (KIP-1071).
+const GROUP_RECORDS: [&str; 30] = [
     "GroupMetadataKey",
     "GroupMetadataValue",
     "OffsetCommitKey",
@@ -70,6 +70,18 @@ const GROUP_RECORDS: [&str; 18] = [
     "ConsumerGroupCurrentMemberAssignmentValue",
     "ConsumerGroupRegularExpressionKey",
     "ConsumerGroupRegularExpressionValue",
+    "StreamsGroupMetadataKey",
+    "StreamsGroupMetadataValue",
+    "StreamsGroupMemberMetadataKey",
+    "StreamsGroupMemberMetadataValue",
+    "StreamsGroupTargetAssignmentMetadataKey",
+    "StreamsGroupTargetAssignmentMetadataValue",
+    "StreamsGroupTargetAssignmentMemberKey",
+    "StreamsGroupTargetAssignmentMemberValue",
+    "StreamsGroupCurrentMemberAssignmentKey",
+    "StreamsGroupCurrentMemberAssignmentValue",
+    "StreamsGroupTopologyKey",
+    "StreamsGroupTopologyValue",
 ];
 
 /// The jar under `cache_dir`, fetched with Maven if it is not there.

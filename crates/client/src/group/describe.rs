@@ -10,7 +10,12 @@ use logway_wire::messages::consumer_group_describe_response::{
 use logway_wire::messages::describe_groups_response::{
     DescribedGroup as ClassicGroup, DescribedGroupMember as ClassicMember,
 };
-use logway_wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest};
+use logway_wire::messages::streams_group_describe_response::{
+    DescribedGroup as StreamsGroup, Member as StreamsMember, Topology,
+};
+use logway_wire::messages::{
+    ConsumerGroupDescribeRequest, DescribeGroupsRequest, StreamsGroupDescribeRequest,
+};
 
 use super::Coordinator;
 use super::consumer_protocol::{CONSUMER_PROTOCOL, decode_assignment, named};
@@ -21,6 +26,9 @@ use crate::{Client, ClientError};
 /// The state in which a group's coordinator shows a group that does not exist.
 const DEAD: &str = "Dead";
 
+/// What the members of a streams group are.
+const STREAMS_PROTOCOL: &str = "streams";
+
 /// Who works out what the members of a group read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupType {
@@ -28,6 +36,8 @@ pub enum GroupType {
     Classic,
     /// The coordinator (KIP-848).
     Consumer,
+    /// The coordinator, for the threads of a stream-processing application (KIP-1071).
+    Streams,
 }
 
 impl GroupType {
@@ -36,6 +46,7 @@ impl GroupType {
         match self {
             GroupType::Classic => "classic",
             GroupType::Consumer => "consumer",
+            GroupType::Streams => "streams",
         }
     }
 }
@@ -76,7 +87,7 @@ pub struct GroupMember {
 }
 
 impl Client {
-    /// Describes a group of either type.
+    /// Describes a group of any of these types.
     ///
     /// # Errors
     ///
@@ -85,11 +96,34 @@ impl Client {
     pub async fn describe_group(&self, group: &str) -> Result<GroupDescription, ClientError> {
         let coordinator = self.find_coordinator(group).await?;
         match self.describe_consumer_group(group, &coordinator).await {
+            Err(error) if is_of_other_type(&error) => {}
+            described => return described,
+        }
+        match self.describe_streams_group(group, &coordinator).await {
             Err(error) if is_of_other_type(&error) => {
                 self.describe_classic_group(group, coordinator).await
             }
             described => described,
         }
+    }
+
+    async fn describe_streams_group(
+        &self,
+        group: &str,
+        coordinator: &Coordinator,
+    ) -> Result<GroupDescription, ClientError> {
+        let request = |_| StreamsGroupDescribeRequest {
+            group_ids: vec![WireString::copy_of(group)],
+            ..StreamsGroupDescribeRequest::default()
+        };
+        let response = self
+            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
+            .await?;
+        let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
+        check(|| what(group), described.error_code, described.error_message.as_ref())?;
+        Ok(from_streams_group(described, coordinator.clone()))
     }
 
     async fn describe_consumer_group(
@@ -170,6 +204,40 @@ fn from_consumer_member(member: ConsumerMember) -> GroupMember {
         client_id: member.client_id.into(),
         host: host(&member.client_host),
         assignment: topics.flat_map(|topic| named(&topic.topic_name, &topic.partitions)).collect(),
+    }
+}
+
+fn from_streams_group(group: StreamsGroup, coordinator: Coordinator) -> GroupDescription {
+    let topology = group.topology;
+    let member = |member| from_streams_member(member, topology.as_ref());
+    GroupDescription {
+        name: group.group_id.into(),
+        group_type: GroupType::Streams,
+        state: group.group_state.into(),
+        protocol_type: STREAMS_PROTOCOL.to_owned(),
+        assignor: String::new(),
+        coordinator,
+        members: group.members.into_iter().map(member).collect(),
+    }
+}
+
+/// What a member reads are the partitions of the sources of its active tasks.
+fn from_streams_member(member: StreamsMember, topology: Option<&Topology>) -> GroupMember {
+    let mut assignment = BTreeSet::new();
+    for tasks in &member.assignment.active_tasks {
+        let mut all = topology.iter().flat_map(|topology| &topology.subtopologies).flatten();
+        let Some(of) = all.find(|of| of.subtopology_id == tasks.subtopology_id) else { continue };
+        let repartition = of.repartition_source_topics.iter().map(|topic| &topic.name);
+        for topic in of.source_topics.iter().chain(repartition) {
+            assignment.extend(named(topic, &tasks.partitions));
+        }
+    }
+    GroupMember {
+        id: member.member_id.into(),
+        instance_id: member.instance_id.map(String::from),
+        client_id: member.client_id.into(),
+        host: host(&member.client_host),
+        assignment,
     }
 }
 

@@ -16,7 +16,7 @@ use super::record::ConsumerRecord;
 use super::refusal::Refusal;
 
 /// How long what a log has refused waits until it is tried again.
-const RETRY_INTERVAL_MS: u64 = 1_000;
+pub(crate) const RETRY_INTERVAL_MS: u64 = 1_000;
 
 impl Draft {
     /// A member leaves, for good or for now.

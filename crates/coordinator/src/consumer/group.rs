@@ -36,11 +36,13 @@ pub(crate) struct ConsumerGroup {
     held_bytes: usize,
 }
 
-/// How far a group is.
+/// How far a group is whose coordinator assigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConsumerState {
     /// Without members.
     Empty,
+    /// Topics of a streams group are missing, or do not fit each other.
+    NotReady,
     /// There is no assignment yet for the group epoch.
     Assigning,
     /// Members have yet to take over what they shall have.
@@ -54,6 +56,7 @@ impl ConsumerState {
     pub(crate) fn name(self) -> &'static str {
         match self {
             ConsumerState::Empty => "Empty",
+            ConsumerState::NotReady => "NotReady",
             ConsumerState::Assigning => "Assigning",
             ConsumerState::Reconciling => "Reconciling",
             ConsumerState::Stable => "Stable",

@@ -17,7 +17,6 @@ use crate::groups::Groups;
 use crate::ids::{CommittedTopic, GroupId, MemberId, ProtocolName};
 use crate::member::{Member as ClassicGroupMember, Protocols};
 use crate::membership::{GroupState, Membership};
-use crate::outbox::Then;
 use crate::record::GroupRecord;
 use crate::request::Request;
 use crate::timers::Timer;
@@ -46,6 +45,10 @@ impl Groups {
         let draft = Draft::new(id.clone(), ConsumerGroup::new());
         let room_max = turn.settings.groups_max;
         let count = self.len();
+        if self.streams(id).is_some() {
+            let message = format!("Group {id} is not a consumer group.");
+            return Err(Refusal::new(ErrorCode::GroupIdNotFound, message));
+        }
         let Some((membership, has_metadata)) = self.classic(id) else {
             return match count < room_max {
                 true => Ok(draft),
@@ -95,7 +98,7 @@ impl Groups {
         let tombstones = group.tombstones().into_iter();
         let records =
             tombstones.map(|record| GroupRecord::Consumer { group: id.clone(), record }).collect();
-        turn.append(records, Some(Then::Classic(Box::new(request))));
+        turn.append_before(records, request);
     }
 }
 

@@ -49,13 +49,16 @@ mod subscription;
 mod target;
 
 pub use assignor::Assignor;
-pub(crate) use draft::Conversion;
+pub(crate) use departure::RETRY_INTERVAL_MS;
+pub(crate) use draft::{Conversion, Draft, Drafted};
 pub use epoch::GroupEpoch;
-pub(crate) use group::ConsumerGroup;
+pub(crate) use group::{ConsumerGroup, ConsumerState};
 pub use heartbeat::TopicSight;
 pub(crate) use heartbeat::refusal as heartbeat_refusal;
 pub use member::{
     ClassicMember, CurrentAssignment, MemberState, OwnedPartitions, Partitions, Subscription,
 };
 pub use record::{ConsumerRecord, GroupVersion, ResolvedPattern, TargetVersion};
-pub(crate) use requests::{Waiting, WaitingByGroup};
+pub(crate) use refusal::Refusal;
+pub(crate) use requests::{Waiting, WaitingByGroup, Work};
+pub(crate) use subscription::hash_of_topics;

@@ -34,7 +34,7 @@ use logway_wire::{Decoder, Message, WireString};
 
 use crate::error::RecordError;
 use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName};
-use crate::record::{GroupRecord, RECORD_BYTES_MAX, decode_value, encode};
+use crate::record::{GroupRecord, RECORD_BYTES_MAX, encode, encode_key_and_value, read_value};
 
 use super::GroupEpoch;
 use super::member::{
@@ -89,9 +89,6 @@ pub struct ResolvedPattern {
     pub resolved_at: TimestampMs,
 }
 
-/// The only version of all these values.
-const VERSION: i16 = 0;
-
 const NOT_KNOWN: i64 = 0;
 
 impl ConsumerRecord {
@@ -118,7 +115,7 @@ impl ConsumerRecord {
         let (group, record) = match record_type {
             ConsumerGroupMetadataKey::RECORD_TYPE => {
                 let key = ConsumerGroupMetadataKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?;
+                let value = read_value(&key.group_id, value)?;
                 (key.group_id, ConsumerRecord::Group(value.map(group_version)))
             }
             ConsumerGroupPartitionMetadataKey::RECORD_TYPE => {
@@ -127,30 +124,30 @@ impl ConsumerRecord {
             }
             ConsumerGroupMemberMetadataKey::RECORD_TYPE => {
                 let key = ConsumerGroupMemberMetadataKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?.map(subscription).map(Arc::new);
+                let value = read_value(&key.group_id, value)?.map(subscription).map(Arc::new);
                 (key.group_id, ConsumerRecord::Member(MemberId::from(&key.member_id), value))
             }
             ConsumerGroupTargetAssignmentMetadataKey::RECORD_TYPE => {
                 let key =
                     ConsumerGroupTargetAssignmentMetadataKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?;
+                let value = read_value(&key.group_id, value)?;
                 (key.group_id, ConsumerRecord::Assignment(value.map(target_version)))
             }
             ConsumerGroupTargetAssignmentMemberKey::RECORD_TYPE => {
                 let key =
                     ConsumerGroupTargetAssignmentMemberKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?.map(target).map(Arc::new);
+                let value = read_value(&key.group_id, value)?.map(target).map(Arc::new);
                 (key.group_id, ConsumerRecord::Target(MemberId::from(&key.member_id), value))
             }
             ConsumerGroupCurrentMemberAssignmentKey::RECORD_TYPE => {
                 let key =
                     ConsumerGroupCurrentMemberAssignmentKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?.map(current).map(Arc::new);
+                let value = read_value(&key.group_id, value)?.map(current).map(Arc::new);
                 (key.group_id, ConsumerRecord::Current(MemberId::from(&key.member_id), value))
             }
             ConsumerGroupRegularExpressionKey::RECORD_TYPE => {
                 let key = ConsumerGroupRegularExpressionKey::decode(from, 0).map_err(key_error)?;
-                let value = read(&key.group_id, value)?.map(resolved).map(Arc::new);
+                let value = read_value(&key.group_id, value)?.map(resolved).map(Arc::new);
                 let pattern = key.regular_expression.as_str().into();
                 (key.group_id, ConsumerRecord::Pattern(pattern, value))
             }
@@ -170,18 +167,18 @@ impl ConsumerRecord {
                     metadata_hash: version.metadata_hash,
                     ..Default::default()
                 });
-                written(ConsumerGroupMetadataKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(ConsumerGroupMetadataKey::RECORD_TYPE, &key, value)
             }
             ConsumerRecord::FormerTopics(_) => {
                 let key = ConsumerGroupPartitionMetadataKey { group_id, ..Default::default() };
-                (encode(ConsumerGroupPartitionMetadataKey::RECORD_TYPE, &key, VERSION), None)
+                (encode(ConsumerGroupPartitionMetadataKey::RECORD_TYPE, &key, 0), None)
             }
             ConsumerRecord::Member(member, subscription) => {
                 let member_id = member.to_wire();
                 let key =
                     ConsumerGroupMemberMetadataKey { group_id, member_id, ..Default::default() };
                 let value = subscription.as_deref().map(wire_subscription);
-                written(ConsumerGroupMemberMetadataKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(ConsumerGroupMemberMetadataKey::RECORD_TYPE, &key, value)
             }
             ConsumerRecord::Assignment(version) => {
                 let key =
@@ -191,7 +188,11 @@ impl ConsumerRecord {
                     assignment_timestamp: version.made_at.map_or(NOT_KNOWN, |made| made.0),
                     ..Default::default()
                 });
-                written(ConsumerGroupTargetAssignmentMetadataKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(
+                    ConsumerGroupTargetAssignmentMetadataKey::RECORD_TYPE,
+                    &key,
+                    value,
+                )
             }
             ConsumerRecord::Target(member, target) => {
                 let member_id = member.to_wire();
@@ -201,7 +202,11 @@ impl ConsumerRecord {
                     ..Default::default()
                 };
                 let value = target.as_deref().map(wire_target);
-                written(ConsumerGroupTargetAssignmentMemberKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(
+                    ConsumerGroupTargetAssignmentMemberKey::RECORD_TYPE,
+                    &key,
+                    value,
+                )
             }
             ConsumerRecord::Current(member, current) => {
                 let member_id = member.to_wire();
@@ -211,7 +216,11 @@ impl ConsumerRecord {
                     ..Default::default()
                 };
                 let value = current.as_deref().map(wire_current);
-                written(ConsumerGroupCurrentMemberAssignmentKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(
+                    ConsumerGroupCurrentMemberAssignmentKey::RECORD_TYPE,
+                    &key,
+                    value,
+                )
             }
             ConsumerRecord::Pattern(pattern, resolved) => {
                 let regular_expression = WireString::copy_of(pattern);
@@ -221,7 +230,7 @@ impl ConsumerRecord {
                     ..Default::default()
                 };
                 let value = resolved.as_deref().map(wire_resolved);
-                written(ConsumerGroupRegularExpressionKey::RECORD_TYPE, &key, value)
+                encode_key_and_value(ConsumerGroupRegularExpressionKey::RECORD_TYPE, &key, value)
             }
         }
     }
@@ -263,19 +272,6 @@ impl ConsumerRecord {
                 }
             }
     }
-}
-
-fn read<M: Message>(group: &WireString, value: Option<&Bytes>) -> Result<Option<M>, RecordError> {
-    value.map(|value| decode_value(group, value)).transpose()
-}
-
-fn written(
-    record_type: i16,
-    key: &impl Message,
-    value: Option<impl Message>,
-) -> (Bytes, Option<Bytes>) {
-    let value = value.map(|value| encode(VERSION, &value, VERSION));
-    (encode(record_type, key, VERSION), value)
 }
 
 fn group_version(value: ConsumerGroupMetadataValue) -> GroupVersion {

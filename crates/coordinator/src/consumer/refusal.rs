@@ -4,13 +4,13 @@ use logway_model::ErrorCode;
 
 /// An error, with a message for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) code: ErrorCode,
-    pub(super) message: Option<String>,
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: Option<String>,
 }
 
 impl Refusal {
-    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Refusal {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Refusal {
         Refusal { code, message: Some(message.into()) }
     }
 }

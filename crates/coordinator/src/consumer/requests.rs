@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use logway_model::ErrorCode;
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
 
-use crate::groups::Groups;
+use crate::groups::{GroupType, Groups};
 use crate::ids::GroupId;
 use crate::memory::{Growth, HeldMemory};
 use crate::outbox::Then;
@@ -18,7 +18,7 @@ use crate::timers::Timer;
 use crate::turn::Turn;
 
 use super::GroupEpoch;
-use super::draft::{Conversion, Draft};
+use super::draft::{Conversion, Draft, Drafted};
 use super::group::ConsumerGroup;
 use super::heartbeat::{Heartbeat, check, check_assignor, refused};
 use super::refusal::Refusal;
@@ -74,28 +74,32 @@ impl Groups {
 
     /// Works on what waits of one kind: of classic requests one, of others as many as may be.
     fn work_on_some(&mut self, turn: &mut Turn, group: &GroupId) {
+        // What no member asks for is a matter of the kind that the group is of.
+        let present = match self.streams(group) {
+            Some(_) => GroupType::Streams,
+            None if self.consumer(group).is_some() => GroupType::Consumer,
+            None => GroupType::Classic,
+        };
         let Some(queue) = self.waiting.get_mut(group) else { return };
+        let kind_of = |work: &Waiting| work.kind().unwrap_or(present);
+        let Some(kind) = queue.front().map(kind_of) else { return };
+        let count_max = if kind == GroupType::Classic { 1 } else { TOGETHER_MAX };
         let mut together = Vec::new();
-        while together.len() < TOGETHER_MAX
-            && let Some(next) = queue.pop_front_if(|next| !next.is_classic())
+        while together.len() < count_max
+            && let Some(next) = queue.pop_front_if(|next| kind_of(next) == kind)
         {
             together.push(next);
         }
-        let classic = match together.is_empty() {
-            true => queue.pop_front(),
-            false => None,
-        };
         if queue.is_empty() {
             self.waiting.remove(group);
         }
-        if self.consumer(group).is_none() {
-            // What is not asked by a member is of no concern to a group of another kind.
-            together.retain(|work| matches!(work, Waiting::Request(_)));
-        }
-        match classic {
-            Some(Waiting::Request(request)) => self.classic_request(turn, *request),
-            _ if together.is_empty() => {}
-            _ => self.work_on_together(turn, group, together),
+        match kind {
+            GroupType::Consumer => self.work_on_together(turn, group, together),
+            GroupType::Streams => self.work_on_streams(turn, group, together),
+            GroupType::Classic => {
+                let requests = together.into_iter().filter_map(Waiting::into_request);
+                requests.for_each(|(_, request)| self.classic_request(turn, request));
+            }
         }
     }
 
@@ -136,7 +140,12 @@ impl Groups {
     }
 
     /// Sends the records to the log, and the replies when they are there.
-    pub(super) fn finish_work(&mut self, turn: &mut Turn, group: &GroupId, work: Work) {
+    pub(crate) fn finish_work<G: Drafted>(
+        &mut self,
+        turn: &mut Turn,
+        group: &GroupId,
+        work: Work<G>,
+    ) {
         let Work { draft, replies, held, .. } = work;
         let conversion = draft.conversion();
         let records = draft.into_records();
@@ -177,6 +186,10 @@ impl Groups {
         // After a failure, timers that have run out did nothing: they go on.
         if outcome.is_err() || conversion == Some(Conversion::Upgrade) {
             self.start_consumer_timers(turn, group);
+            self.start_streams_timers(turn, group);
+        }
+        if let (Err(_), Some(streams)) = (outcome, self.streams(group)) {
+            Draft::new(group.clone(), streams.clone()).try_again_later(turn);
         }
         if let (Err(_), Some(consumer)) = (outcome, self.consumer(group)) {
             Draft::new(group.clone(), consumer.clone()).try_again_later(turn);
@@ -201,23 +214,30 @@ impl Groups {
         reads_changed: impl Fn(&ConsumerGroup) -> bool,
     ) {
         for id in self.consumer_groups(reads_changed) {
-            let waiting = self.waiting.get(&id).into_iter().flatten();
-            // What it will see then is what there is then.
-            if !waiting.into_iter().any(|work| matches!(work, Waiting::Refresh)) {
-                self.work_on_consumers(turn, &id, Waiting::Refresh);
-            }
+            self.refresh(turn, &id);
+        }
+    }
+
+    /// The same for one group.
+    pub(crate) fn refresh(&mut self, turn: &mut Turn, id: &GroupId) {
+        let waiting = self.waiting.get(id).into_iter().flatten();
+        // What it will see then is what there is then.
+        if !waiting.into_iter().any(|work| matches!(work, Waiting::Refresh)) {
+            self.work_on_consumers(turn, id, Waiting::Refresh);
         }
     }
 }
 
 impl Waiting {
-    /// Whether it is a request of the classic protocol.
-    fn is_classic(&self) -> bool {
+    /// The protocol of a request.
+    fn kind(&self) -> Option<GroupType> {
         match self {
-            Waiting::Request(request) => {
-                !matches!(request.body, RequestBody::ConsumerGroupHeartbeat { .. })
-            }
-            Waiting::Timer(_) | Waiting::Refresh => false,
+            Waiting::Request(request) => Some(match request.body {
+                RequestBody::ConsumerGroupHeartbeat { .. } => GroupType::Consumer,
+                RequestBody::StreamsGroupHeartbeat(_) => GroupType::Streams,
+                _ => GroupType::Classic,
+            }),
+            Waiting::Timer(_) | Waiting::Refresh => None,
         }
     }
 
@@ -231,19 +251,33 @@ impl Waiting {
 }
 
 /// A draft, with what is told when its records are durable.
-pub(super) struct Work {
-    pub(super) draft: Draft,
-    pub(super) replies: Replies,
+pub(crate) struct Work<G = ConsumerGroup> {
+    pub(crate) draft: Draft<G>,
+    pub(crate) replies: Replies,
     /// What the records will make the group take.
     held: HeldMemory,
     growth: Growth,
 }
 
-impl Work {
-    pub(super) fn new(draft: Draft, turn: &Turn, growth: Growth) -> Work {
+impl<G: Drafted> Work<G> {
+    pub(crate) fn new(draft: Draft<G>, turn: &Turn, growth: Growth) -> Work<G> {
         Work { draft, replies: Replies::new(), held: turn.memory.hold(0), growth }
     }
 
+    /// Takes memory for what the present request makes the group larger.
+    pub(crate) fn check_memory(&mut self, turn: &Turn) -> Result<(), ErrorCode> {
+        let grown = self.draft.growth_bytes();
+        if grown > 0 && self.draft.held_bytes() > turn.settings.group_bytes_max {
+            return Err(ErrorCode::GroupMaxSizeReached);
+        }
+        match self.held.try_grow(grown, self.growth) {
+            true => Ok(()),
+            false => Err(ErrorCode::CoordinatorLoadInProgress),
+        }
+    }
+}
+
+impl Work {
     /// Works on a request. The draft stays as it was if the request is refused.
     fn judge(&mut self, turn: &mut Turn, request: &Request) -> Reply {
         let RequestBody::ConsumerGroupHeartbeat { request: asked, fresh_id, sight } = &request.body
@@ -271,18 +305,6 @@ impl Work {
                 self.draft.take_back();
                 refused(refusal)
             }
-        }
-    }
-
-    /// Takes memory for what the present request makes the group larger.
-    pub(super) fn check_memory(&mut self, turn: &Turn) -> Result<(), ErrorCode> {
-        let grown = self.draft.growth_bytes();
-        if grown > 0 && self.draft.held_bytes() > turn.settings.group_bytes_max {
-            return Err(ErrorCode::GroupMaxSizeReached);
-        }
-        match self.held.try_grow(grown, self.growth) {
-            true => Ok(()),
-            false => Err(ErrorCode::CoordinatorLoadInProgress),
         }
     }
 }

@@ -15,20 +15,10 @@ use super::member::Subscription;
 const HASH_VERSION: u8 = 0;
 
 impl ConsumerGroup {
-    /// The hash of the topics that the group reads, as Kafka computes it (KIP-1101): of their ids, names, partitions and
-    /// racks. Where it differs from the hash of the group epoch, there is something new to assign.
+    /// The hash of the topics that the group reads. Where it differs from the hash of the group epoch, there is something
+    /// new to assign.
     pub(super) fn hash_of_topics(&self, view: &dyn ClusterView) -> i64 {
-        let mut hashes = Vec::new();
-        for topic in self.topics() {
-            if let Some(described) = view.topic(topic.as_str()) {
-                let hash = topic_hash(topic.as_str(), described, &view.racks(topic.as_str()));
-                hashes.extend_from_slice(&hash.to_le_bytes());
-            }
-        }
-        match hashes.is_empty() {
-            true => 0,
-            false => XxHash3_64::oneshot(&hashes).cast_signed(),
-        }
+        hash_of_topics(self.topics().map(|topic| topic.as_str()), view)
     }
 
     /// The topics that a member reads, as far as there are such. A pattern that was not looked up matches none.
@@ -41,6 +31,24 @@ impl ConsumerGroup {
         let matched = resolved.iter().flat_map(|resolved| &resolved.topics);
         let names = subscription.topics.iter().chain(matched);
         names.filter_map(|name| view.topic(name.as_str())).map(|topic| topic.id).collect()
+    }
+}
+
+/// The hash of topics in the order of their names, as Kafka computes it (KIP-1101): of their ids, names, partitions and
+/// racks. Those that there are not do not count.
+pub(crate) fn hash_of_topics<'a>(
+    names: impl Iterator<Item = &'a str>,
+    view: &dyn ClusterView,
+) -> i64 {
+    let mut hashes = Vec::new();
+    for name in names {
+        if let Some(described) = view.topic(name) {
+            hashes.extend_from_slice(&topic_hash(name, described, &view.racks(name)).to_le_bytes());
+        }
+    }
+    match hashes.is_empty() {
+        true => 0,
+        false => XxHash3_64::oneshot(&hashes).cast_signed(),
     }
 }
 

@@ -107,6 +107,9 @@ impl Groups {
         if let Some(consumer) = &group.consumer {
             return consumer.check_commit(version, request);
         }
+        if let Some(streams) = &group.streams {
+            return streams.check_commit(version, request);
+        }
         let membership = &group.membership;
         let instance_id = request.group_instance_id.as_deref();
         if generation < 0 && membership.state() == GroupState::Empty {

@@ -99,7 +99,7 @@ impl Groups {
         }
         let group = self.by_id.get(group_id).ok_or(ErrorCode::GroupIdNotFound)?;
         // What members of other kinds of group read is not known.
-        let is_known = group.consumer.is_some() || group.membership.is_consumer_group();
+        let is_known = group.has_coordinator_assign() || group.membership.is_consumer_group();
         match group.is_empty() || is_known {
             true => Ok(group),
             false => Err(ErrorCode::NonEmptyGroup),
@@ -246,14 +246,22 @@ impl Groups {
 impl Group {
     /// What takes back all that is not about offsets.
     pub(super) fn push_tombstones(&self, id: &GroupId, records: &mut Vec<GroupRecord>) {
-        match &self.consumer {
-            Some(consumer) => {
+        match (&self.consumer, &self.streams) {
+            (Some(consumer), _) => {
                 let tombstones = consumer.tombstones().into_iter();
                 records.extend(
                     tombstones.map(|record| GroupRecord::Consumer { group: id.clone(), record }),
                 );
             }
-            None => records.push(GroupRecord::Metadata { group: id.clone(), metadata: None }),
+            (None, Some(streams)) => {
+                let tombstones = streams.tombstones().into_iter();
+                records.extend(
+                    tombstones.map(|record| GroupRecord::Streams { group: id.clone(), record }),
+                );
+            }
+            (None, None) => {
+                records.push(GroupRecord::Metadata { group: id.clone(), metadata: None })
+            }
         }
     }
 }

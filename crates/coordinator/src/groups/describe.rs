@@ -8,6 +8,7 @@ use logway_wire::WireString;
 use logway_wire::messages::consumer_group_describe_response::DescribedGroup as DescribedConsumerGroup;
 use logway_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use logway_wire::messages::list_groups_response::ListedGroup;
+use logway_wire::messages::streams_group_describe_response::DescribedGroup as DescribedStreamsGroup;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
 use crate::ids::{GroupId, InstanceId, ProtocolName};
@@ -37,7 +38,9 @@ impl Groups {
         };
         let group = self.by_id.get(group_id.as_str());
         match group {
-            Some(group) if group.consumer.is_some() && version >= GROUP_ID_NOT_FOUND_VERSION => {
+            Some(group)
+                if group.has_coordinator_assign() && version >= GROUP_ID_NOT_FOUND_VERSION =>
+            {
                 let message = format!("Group {} is not a classic group.", GroupId::from(group_id));
                 DescribedGroup {
                     error_code: ErrorCode::GroupIdNotFound.code(),
@@ -45,7 +48,7 @@ impl Groups {
                     ..unknown
                 }
             }
-            Some(group) if group.consumer.is_some() => unknown,
+            Some(group) if group.has_coordinator_assign() => unknown,
             Some(group) => DescribedGroup {
                 group_id: group_id.clone(),
                 ..describe_membership(&group.membership)
@@ -80,6 +83,29 @@ impl Groups {
                 error_code: ErrorCode::GroupIdNotFound.code(),
                 error_message: Some(message.into()),
                 ..DescribedConsumerGroup::default()
+            }
+        };
+        group_ids.iter().map(describe).collect()
+    }
+
+    /// StreamsGroupDescribe.
+    pub(crate) fn describe_streams(
+        &self,
+        turn: &Turn,
+        group_ids: &[WireString],
+    ) -> Vec<DescribedStreamsGroup> {
+        let describe = |group_id: &WireString| {
+            let group = self.by_id.get(group_id.as_str());
+            let message = match group.map(|group| &group.streams) {
+                Some(Some(streams)) => return streams.describe(group_id.clone(), turn),
+                Some(None) => format!("Group {} is not a streams group.", GroupId::from(group_id)),
+                None => format!("Group {} not found.", GroupId::from(group_id)),
+            };
+            DescribedStreamsGroup {
+                group_id: group_id.clone(),
+                error_code: ErrorCode::GroupIdNotFound.code(),
+                error_message: Some(message.into()),
+                ..DescribedStreamsGroup::default()
             }
         };
         group_ids.iter().map(describe).collect()

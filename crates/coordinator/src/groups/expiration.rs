@@ -73,7 +73,7 @@ impl Groups {
             }
         }
         let is_idle = group.membership.is_idle() && group.is_empty();
-        let is_known = group.metadata.is_some() || group.consumer.is_some();
+        let is_known = group.metadata.is_some() || group.has_coordinator_assign();
         if is_used || !is_known || !is_idle {
             return true;
         }
@@ -98,7 +98,7 @@ impl Expiry {
         let membership = &group.membership;
         let state = membership.state();
         match membership.state_timestamp() {
-            _ if group.consumer.is_some() || membership.protocol_type().is_none() => {
+            _ if group.has_coordinator_assign() || membership.protocol_type().is_none() => {
                 Expiry::FromCommit
             }
             Some(since) if state == GroupState::Empty => Expiry::FromEmpty(since),

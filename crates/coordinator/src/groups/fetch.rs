@@ -25,10 +25,13 @@ impl Groups {
         request: &OffsetFetchRequestGroup,
         stable: bool,
     ) {
-        let consumer = self.consumer(&GroupId::from(&request.group_id));
-        let checked = consumer.map_or(Ok(()), |consumer| {
-            consumer.check_fetch(request.member_id.as_deref(), request.member_epoch)
-        });
+        let group_id = GroupId::from(&request.group_id);
+        let (member_id, epoch) = (request.member_id.as_deref(), request.member_epoch);
+        let checked = match (self.consumer(&group_id), self.streams(&group_id)) {
+            (Some(consumer), _) => consumer.check_fetch(member_id, epoch),
+            (None, Some(streams)) => streams.check_fetch(member_id, epoch),
+            (None, None) => Ok(()),
+        };
         if let Err(code) = checked {
             let refused = RequestBody::OffsetFetch(request.clone()).refused(code);
             turn.reply(token, refused);

@@ -36,6 +36,9 @@ impl Groups {
         if self.consumer(&group).is_some() {
             return self.classic_to_consumers(turn, &group, request);
         }
+        if self.streams(&group).is_some() {
+            return self.classic_to_streams(turn, &group, request);
+        }
         let Request { token, version, client, body } = request;
         match body {
             RequestBody::JoinGroup { request, fresh_id } => {

@@ -36,6 +36,11 @@ impl Groups {
                 let consumers = described.map(|group| group.and_then(|it| it.consumer.as_ref()));
                 consumers.map(|it| GROUP_BYTES + it.map_or(0, |it| it.described_bytes())).sum()
             }
+            RequestBody::StreamsGroupDescribe { groups } => {
+                let described = groups.iter().map(|id| self.by_id.get(id.as_str()));
+                let streams = described.map(|group| group.and_then(|it| it.streams.as_ref()));
+                streams.map(|it| GROUP_BYTES + it.map_or(0, |it| it.described_bytes())).sum()
+            }
             RequestBody::ListGroups(_) => {
                 let kinds = self.by_id.values().map(|group| group.membership.kind_bytes());
                 self.len() * GROUP_BYTES + COPIES * (self.names_bytes + kinds.sum::<usize>())

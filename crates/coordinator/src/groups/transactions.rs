@@ -110,6 +110,9 @@ impl Groups {
         if let Some(consumer) = &group.consumer {
             return consumer.check_txn_commit(commit);
         }
+        if let Some(streams) = &group.streams {
+            return streams.check_txn_commit(commit);
+        }
         let membership = &group.membership;
         let tells_of_none = generation < 0 && request.member_id.is_empty() && instance_id.is_none();
         let is_empty = membership.state() == GroupState::Empty;

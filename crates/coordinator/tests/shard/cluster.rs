@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use logway_coordinator::{ClusterView, ConsumerOverrides, TopicView};
+use logway_coordinator::{ClusterView, ConsumerOverrides, StreamsOverrides, TopicView};
 use logway_model::{TopicId, Uuid};
 
 /// What a shard sees of it.
@@ -13,6 +13,7 @@ pub(crate) struct TestCluster {
     /// The rack of each partition's only replica, where there are any.
     pub(crate) racks: BTreeMap<String, Vec<&'static str>>,
     pub(crate) overrides: ConsumerOverrides,
+    pub(crate) streams_overrides: StreamsOverrides,
     pub(crate) version: i64,
     ids: u8,
 }
@@ -58,5 +59,9 @@ impl ClusterView for TestCluster {
 
     fn overrides(&self, _group: &str) -> ConsumerOverrides {
         self.overrides
+    }
+
+    fn streams_overrides(&self, _group: &str) -> StreamsOverrides {
+        self.streams_overrides
     }
 }

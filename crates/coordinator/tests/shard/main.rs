@@ -11,3 +11,4 @@ mod rules;
 mod simulation;
 mod stories;
 mod story;
+mod streams;

@@ -342,6 +342,7 @@ fn record_text(record: &GroupRecord) -> String {
         }
         GroupRecord::Metadata { metadata: None, .. } => "no group".to_owned(),
         GroupRecord::Consumer { record, .. } => format!("{record:?}"),
+        GroupRecord::Streams { record, .. } => format!("{record:?}"),
     }
 }
 

@@ -23,6 +23,8 @@ const SOFTWARE_CHARS_MAX: usize = 100;
 const FEATURES: &[(&str, i16)] = &[
     // The consumer group protocol (KIP-848).
     ("group.version", 1),
+    // The protocol of streams groups (KIP-1071).
+    ("streams.version", 1),
     // Clients raise their epoch with each transaction, and Produce adds partitions (KIP-890).
     (TRANSACTION_VERSION, TRANSACTION_LEVEL),
 ];

@@ -1,5 +1,8 @@
 //! CreateTopics.
 
+use std::time::Duration;
+
+use logway_coordinator::InternalTopic;
 use logway_metadata::controller::{
     CreateTopics, CreatedTopic, NewTopic, is_reserved, topic_asked_twice,
 };
@@ -7,7 +10,7 @@ use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{ConfigEntry, describe_topic};
 use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
-use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
@@ -80,6 +83,44 @@ pub(crate) async fn handle(
     }
     keep_first(&mut topics, |topic| topic.name.clone());
     CreateTopicsResponse { topics, ..Default::default() }
+}
+
+/// How long a member of a streams group waits for the topics that it misses. They are made all the same when it is over.
+const INTERNAL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Makes topics that an application needs for itself, as if its member had asked for them. Those that could not be made come
+/// back, but for those that are there by now.
+pub(super) async fn create_internal(
+    context: &RequestContext,
+    topics: Vec<InternalTopic>,
+) -> Vec<(WireString, Failure)> {
+    let asked: Vec<CreatableTopic> = topics.into_iter().map(creatable).collect();
+    let new_topics = judge(context, &asked);
+    let create = |topics| CreateTopics { topics, validate_only: false };
+    let time_max = Some(INTERNAL_TIME_MAX);
+    // Every member of a streams group knows what a status is, so all can be refused.
+    let results = submit_within_quota(context, i16::MIN, time_max, new_topics, create).await;
+    let is_told = |failure: &Failure| {
+        !matches!(failure.code, ErrorCode::TopicAlreadyExists | ErrorCode::RequestTimedOut)
+    };
+    let failures = asked.into_iter().zip(results);
+    let failures = failures.filter_map(|(topic, result)| Some((topic.name, result.err()?)));
+    failures.filter(|(_, failure)| is_told(failure)).collect()
+}
+
+fn creatable(topic: InternalTopic) -> CreatableTopic {
+    let configs = topic.configs.into_iter().map(|(name, value)| CreatableTopicConfig {
+        name,
+        value: Some(value),
+        ..Default::default()
+    });
+    CreatableTopic {
+        name: topic.name,
+        num_partitions: topic.partitions,
+        replication_factor: topic.replication_factor,
+        configs: configs.collect(),
+        ..Default::default()
+    }
 }
 
 /// The topics that the requester may create, with the partitions that they would get. As in Kafka, nobody

@@ -8,14 +8,16 @@ use logway_wire::messages::offset_delete_request::{
 use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic,
 };
+use logway_wire::messages::streams_group_heartbeat_request::Topology;
 use logway_wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse, DeleteGroupsRequest, DeleteGroupsResponse,
     DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
     HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
     LeaveGroupResponse, ListGroupsRequest, OffsetCommitResponse, OffsetDeleteRequest,
-    OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
-    SyncGroupResponse,
+    OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    SyncGroupRequest, SyncGroupResponse,
 };
 
 use super::common::probe::Probe;
@@ -45,6 +47,15 @@ pub(crate) async fn refused(probe: &mut Probe, id: Uuid) {
         response.groups.iter().map(|group| group.error_code).collect()
     };
     let asked = "Describe Group(named-group), Describe Group(absent)";
+    probe.told(describe, described, GROUP, asked).await;
+
+    let describe = |_| StreamsGroupDescribeRequest {
+        group_ids: vec!["named-group".into(), "absent".into()],
+        ..Default::default()
+    };
+    let described = |_, response: StreamsGroupDescribeResponse| {
+        response.groups.iter().map(|group| group.error_code).collect()
+    };
     probe.told(describe, described, GROUP, asked).await;
 
     for version in 0..=5 {
@@ -125,6 +136,19 @@ async fn members(probe: &mut Probe) {
         ..Default::default()
     };
     let beaten = |_, response: ConsumerGroupHeartbeatResponse| vec![response.error_code];
+    probe.told(beat, beaten, GROUP, ASKED).await;
+
+    let beat = |_| StreamsGroupHeartbeatRequest {
+        group_id: "named-group".into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 1_000,
+        topology: Some(Topology::default()),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        ..Default::default()
+    };
+    let beaten = |_, response: StreamsGroupHeartbeatResponse| vec![response.error_code];
     probe.told(beat, beaten, GROUP, ASKED).await;
 
     let leave = |version| LeaveGroupRequest {

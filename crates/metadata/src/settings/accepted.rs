@@ -60,10 +60,6 @@ pub(super) static ACCEPTED_SETTINGS: &[Setting] = &[
         "group.share.assignment.interval.ms",
         "The least time between two assignments of a share group.",
     ),
-    interval(
-        "group.streams.assignment.interval.ms",
-        "The least time between two assignments of a streams group.",
-    ),
     Setting::dynamic(
         "log.cleaner.io.buffer.load.factor",
         Kind::Double { min: f64::MIN, max: f64::MAX },

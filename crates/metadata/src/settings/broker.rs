@@ -35,6 +35,7 @@ use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
 use super::listener::LISTENER_SETTINGS;
+use super::streams_groups::STREAMS_GROUP_SETTINGS;
 use super::topic::TOPIC_SETTINGS;
 use super::transactions::TRANSACTION_SETTINGS;
 use crate::controller::COMMAND_RECORDS_MAX;
@@ -57,6 +58,7 @@ pub fn broker_settings() -> &'static [Setting] {
             LISTENER_SETTINGS,
             FRONT_DOOR_SETTINGS,
             CONSUMER_GROUP_SETTINGS,
+            STREAMS_GROUP_SETTINGS,
             TRANSACTION_SETTINGS,
             ACCEPTED_SETTINGS,
         ];

@@ -251,6 +251,8 @@ pub struct GroupCoordinatorSettings {
     pub group_size_max: usize,
     /// What consumer groups go by.
     pub consumer: ConsumerGroupSettings,
+    /// What streams groups go by.
+    pub streams: StreamsGroupSettings,
     /// `offset.metadata.max.bytes`
     pub offset_metadata_max_units: usize,
     /// `offsets.retention.minutes`
@@ -286,6 +288,27 @@ pub struct ConsumerGroupSettings {
     pub upgrades: bool,
     /// Whether consumer groups with members become classic groups: `group.consumer.migration.policy`
     pub downgrades: bool,
+}
+
+/// The settings of streams groups (KIP-1071).
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamsGroupSettings {
+    /// Whether they are served: `group.coordinator.rebalance.protocols`
+    pub is_served: bool,
+    /// `group.streams.session.timeout.ms`, with the least and the most that counts of a group's own.
+    pub session_timeout_ms: [u32; 3],
+    /// `group.streams.heartbeat.interval.ms`, with the same.
+    pub heartbeat_interval_ms: [u32; 3],
+    /// `group.streams.assignment.interval.ms` as it was given, with the same.
+    pub assignment_interval_ms: [u32; 3],
+    /// `group.streams.initial.rebalance.delay.ms`
+    pub initial_rebalance_delay_ms: u32,
+    /// `group.streams.num.standby.replicas`
+    pub standby_replicas: u32,
+    /// `group.streams.max.standby.replicas`
+    pub standby_replicas_max: u32,
+    /// `group.streams.max.size`
+    pub size_max: usize,
 }
 
 /// The settings of the transaction coordinator.
@@ -493,6 +516,7 @@ impl<'a> Fields<'a> {
             memory_max_bytes: self.size("logway.groups.max.bytes"),
             group_size_max: self.size("group.max.size"),
             consumer: self.consumer_groups(),
+            streams: self.streams_groups(),
             offset_metadata_max_units: self.size("offset.metadata.max.bytes"),
             offsets_retention: MINUTE * minutes,
             offsets_retention_check_interval: self.interval("offsets.retention.check.interval.ms"),
@@ -503,6 +527,28 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn serves_protocol(&self, protocol: &str) -> bool {
+        let served = self.list("group.coordinator.rebalance.protocols");
+        served.iter().any(|name| name == protocol)
+    }
+
+    fn streams_groups(&self) -> StreamsGroupSettings {
+        let number =
+            |name: &str| u32::try_from(self.int(&format!("group.streams.{name}"))).unwrap_or(0);
+        let bounded =
+            |name: &str| ["", "min.", "max."].map(|bound| number(&format!("{bound}{name}")));
+        StreamsGroupSettings {
+            is_served: self.serves_protocol("streams"),
+            session_timeout_ms: bounded("session.timeout.ms"),
+            heartbeat_interval_ms: bounded("heartbeat.interval.ms"),
+            assignment_interval_ms: bounded("assignment.interval.ms"),
+            initial_rebalance_delay_ms: number("initial.rebalance.delay.ms"),
+            standby_replicas: number("num.standby.replicas"),
+            standby_replicas_max: number("max.standby.replicas"),
+            size_max: self.size("group.streams.max.size"),
+        }
+    }
+
     fn consumer_groups(&self) -> ConsumerGroupSettings {
         let ms = |name: &str| u32::try_from(self.int(name)).unwrap_or(0);
         let bounded = |name: &str| {
@@ -510,10 +556,7 @@ impl<'a> Fields<'a> {
         };
         let policy = self.text("group.consumer.migration.policy");
         ConsumerGroupSettings {
-            is_served: self
-                .list("group.coordinator.rebalance.protocols")
-                .iter()
-                .any(|name| name == "consumer"),
+            is_served: self.serves_protocol("consumer"),
             session_timeout_ms: bounded("session.timeout.ms"),
             heartbeat_interval_ms: bounded("heartbeat.interval.ms"),
             assignment_interval_ms: bounded("assignment.interval.ms"),

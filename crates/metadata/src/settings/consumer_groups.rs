@@ -101,10 +101,10 @@ pub(super) static CONSUMER_GROUP_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "group.coordinator.rebalance.protocols",
-        Kind::Words(&["classic", "consumer"]),
-        Some("classic,consumer"),
+        Kind::Words(&["classic", "consumer", "streams"]),
+        Some("classic,consumer,streams"),
         "",
         "The protocols of groups that are served. Without `consumer`, members of consumer groups are told \
-         UNSUPPORTED_VERSION.",
+         UNSUPPORTED_VERSION, and without `streams` those of streams groups.",
     ),
 ];

@@ -1,8 +1,8 @@
 //! The table of group settings (KIP-848, KIP-932, KIP-1071): Kafka 4.3's names, types, defaults and
 //! bounds.
 //!
-//! Those of consumer groups (KIP-848) have their effect. The others are about protocols that this broker does not serve
-//! yet, and are kept for the day when it does. Of `share.auto.offset.reset` the durations are refused.
+//! Those of consumer groups (KIP-848) and of streams groups (KIP-1071) have their effect. The others are about a protocol
+//! that this broker does not serve yet, and are kept for the day when it does. Of `share.auto.offset.reset` the durations are refused.
 
 use super::definition::{Kind, Setting, look_up};
 use crate::error::MetadataError;
@@ -28,7 +28,7 @@ const fn ms(name: &'static str, min: i32, default: &'static str, doc: &'static s
     row(name, Kind::int(min), default, "ms", doc)
 }
 
-const fn consumer_ms(
+const fn served_ms(
     name: &'static str,
     min: i32,
     default: &'static str,
@@ -44,15 +44,26 @@ pub const CONSUMER_SESSION_SETTING: &str = "consumer.session.timeout.ms";
 /// The least time between two assignments of a consumer group.
 pub const CONSUMER_ASSIGNMENT_SETTING: &str = "consumer.assignment.interval.ms";
 
+/// How often the members of a streams group say that they live.
+pub const STREAMS_HEARTBEAT_SETTING: &str = "streams.heartbeat.interval.ms";
+/// How long a member of a streams group may be silent.
+pub const STREAMS_SESSION_SETTING: &str = "streams.session.timeout.ms";
+/// The least time between two assignments of a streams group.
+pub const STREAMS_ASSIGNMENT_SETTING: &str = "streams.assignment.interval.ms";
+/// How long the first assignment of a streams group waits for more members.
+pub const STREAMS_INITIAL_DELAY_SETTING: &str = "streams.initial.rebalance.delay.ms";
+/// How many standby replicas the tasks of a streams group have.
+pub const STREAMS_STANDBYS_SETTING: &str = "streams.num.standby.replicas";
+
 const ASSIGNMENT_DOC: &str = "The least time between two assignments of the group.";
 const HEARTBEAT_DOC: &str = "How often the members say that they live.";
 const SESSION_DOC: &str = "A member that is silent for longer is removed.";
 
 /// Every group setting, by name.
 pub static GROUP_SETTINGS: &[Setting] = &[
-    consumer_ms(CONSUMER_ASSIGNMENT_SETTING, 0, "1000", ASSIGNMENT_DOC),
-    consumer_ms(CONSUMER_HEARTBEAT_SETTING, 1, "5000", HEARTBEAT_DOC),
-    consumer_ms(CONSUMER_SESSION_SETTING, 1, "45000", SESSION_DOC),
+    served_ms(CONSUMER_ASSIGNMENT_SETTING, 0, "1000", ASSIGNMENT_DOC),
+    served_ms(CONSUMER_HEARTBEAT_SETTING, 1, "5000", HEARTBEAT_DOC),
+    served_ms(CONSUMER_SESSION_SETTING, 1, "45000", SESSION_DOC),
     ms("share.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
     row(
         "share.auto.offset.reset",
@@ -97,20 +108,20 @@ pub static GROUP_SETTINGS: &[Setting] = &[
         "Whether members of a share group may keep records for longer.",
     ),
     ms("share.session.timeout.ms", 1, "45000", SESSION_DOC),
-    ms("streams.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
-    ms("streams.heartbeat.interval.ms", 1, "5000", HEARTBEAT_DOC),
-    ms(
-        "streams.initial.rebalance.delay.ms",
+    served_ms(STREAMS_ASSIGNMENT_SETTING, 0, "1000", ASSIGNMENT_DOC),
+    served_ms(STREAMS_HEARTBEAT_SETTING, 1, "5000", HEARTBEAT_DOC),
+    served_ms(
+        STREAMS_INITIAL_DELAY_SETTING,
         0,
         "3000",
-        "How long the first rebalance of a streams group waits for more members.",
+        "How long the first assignment of a streams group waits for more members.",
     ),
-    row(
-        "streams.num.standby.replicas",
+    Setting::dynamic(
+        STREAMS_STANDBYS_SETTING,
         Kind::int(0),
         "0",
         "replicas",
-        "How many standby replicas each task of a streams group has.",
+        "How many standby replicas each task of a streams group has that has state.",
     ),
-    ms("streams.session.timeout.ms", 1, "45000", SESSION_DOC),
+    served_ms(STREAMS_SESSION_SETTING, 1, "45000", SESSION_DOC),
 ];

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use logway_coordinator::{ClusterView, ConsumerOverrides, TopicView};
+use logway_coordinator::{ClusterView, ConsumerOverrides, StreamsOverrides, TopicView};
 use logway_metadata::MetadataImage;
 use logway_metadata::record::ConfigResource;
 use logway_metadata::settings::consumer_groups::GROUP_ASSIGNMENT_INTERVAL_SETTING;
 use logway_metadata::settings::group::{
     CONSUMER_ASSIGNMENT_SETTING, CONSUMER_HEARTBEAT_SETTING, CONSUMER_SESSION_SETTING,
+    STREAMS_ASSIGNMENT_SETTING, STREAMS_HEARTBEAT_SETTING, STREAMS_INITIAL_DELAY_SETTING,
+    STREAMS_SESSION_SETTING, STREAMS_STANDBYS_SETTING,
 };
+use logway_metadata::settings::streams_groups::STREAMS_ASSIGNMENT_INTERVAL_SETTING;
 use logway_model::{BrokerId, TopicId};
 
 /// One image of the metadata.
@@ -23,6 +26,11 @@ impl ClusterImage {
     /// The image at an index of the metadata, as this node sees it.
     pub(super) fn new(image: Arc<MetadataImage>, index: u64, node: BrokerId) -> ClusterImage {
         ClusterImage { image, version: i64::try_from(index).unwrap_or(i64::MAX), node }
+    }
+
+    /// A setting of a group.
+    fn group_setting(&self, group: &str, name: &str) -> Option<u32> {
+        self.image.overrides(&ConfigResource::Group(group.to_owned()))?.get(name)?.parse().ok()
     }
 
     /// A setting of this node that was changed while it runs.
@@ -63,13 +71,24 @@ impl ClusterView for ClusterImage {
     }
 
     fn overrides(&self, group: &str) -> ConsumerOverrides {
-        let of_group = self.image.overrides(&ConfigResource::Group(group.to_owned()));
-        let set = |name: &str| of_group?.get(name)?.parse().ok();
+        let set = |name: &str| self.group_setting(group, name);
         ConsumerOverrides {
             session_timeout_ms: set(CONSUMER_SESSION_SETTING),
             heartbeat_interval_ms: set(CONSUMER_HEARTBEAT_SETTING),
             assignment_interval_ms: set(CONSUMER_ASSIGNMENT_SETTING)
                 .or_else(|| self.changed_setting(GROUP_ASSIGNMENT_INTERVAL_SETTING)),
+        }
+    }
+
+    fn streams_overrides(&self, group: &str) -> StreamsOverrides {
+        let set = |name: &str| self.group_setting(group, name);
+        StreamsOverrides {
+            session_timeout_ms: set(STREAMS_SESSION_SETTING),
+            heartbeat_interval_ms: set(STREAMS_HEARTBEAT_SETTING),
+            assignment_interval_ms: set(STREAMS_ASSIGNMENT_SETTING)
+                .or_else(|| self.changed_setting(STREAMS_ASSIGNMENT_INTERVAL_SETTING)),
+            initial_rebalance_delay_ms: set(STREAMS_INITIAL_DELAY_SETTING),
+            standby_replicas: set(STREAMS_STANDBYS_SETTING),
         }
     }
 }

@@ -15,11 +15,11 @@ use arc_swap::ArcSwap;
 pub use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{
     Assignor, Bounded, ConsumerSettings, DeletedTopic, GroupMemory, GroupSettings, GroupShard,
-    GroupView, partition_of_group,
+    GroupView, StreamsSettings, partition_of_group,
 };
 use logway_metadata::MetadataImage;
 use logway_metadata::image::TopicsDifference;
-use logway_metadata::settings::{BrokerSettings, ConsumerGroupSettings};
+use logway_metadata::settings::{BrokerSettings, ConsumerGroupSettings, StreamsGroupSettings};
 use logway_model::{BrokerId, PartitionId, TopicName};
 use logway_quorum::MetadataIndex;
 use logway_record::Compression;
@@ -54,6 +54,8 @@ pub struct GroupCoordinator {
     node: BrokerId,
     /// Whether consumer groups (KIP-848) are served.
     pub serves_consumer_protocol: bool,
+    /// Whether streams groups (KIP-1071) are served.
+    pub serves_streams_protocol: bool,
     /// The cluster as shards see it.
     view: ArcSwap<ClusterImage>,
     /// What all groups take.
@@ -74,6 +76,7 @@ impl GroupCoordinator {
                 .expect("the setting's bounds are those of the codecs"),
             node: settings.node_id,
             serves_consumer_protocol: settings.groups.consumer.is_served,
+            serves_streams_protocol: settings.groups.streams.is_served,
             view: ArcSwap::from_pointee(ClusterImage::new(Arc::default(), 0, settings.node_id)),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
@@ -203,12 +206,29 @@ fn group_settings(node: &BrokerSettings, replies_max_bytes: usize) -> GroupSetti
             .unwrap_or(i64::MAX),
         offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
         consumer: consumer_settings(&groups.consumer),
+        streams: streams_settings(&groups.streams),
         ..defaults
     }
 }
 
+fn bounded([default_ms, min_ms, max_ms]: [u32; 3]) -> Bounded {
+    Bounded { default_ms, min_ms, max_ms }
+}
+
+fn streams_settings(given: &StreamsGroupSettings) -> StreamsSettings {
+    StreamsSettings {
+        session_timeout: bounded(given.session_timeout_ms),
+        heartbeat_interval: bounded(given.heartbeat_interval_ms),
+        assignment_interval: bounded(given.assignment_interval_ms),
+        initial_rebalance_delay_ms: given.initial_rebalance_delay_ms,
+        standby_replicas: given.standby_replicas,
+        standby_replicas_max: given.standby_replicas_max,
+        size_max: given.size_max,
+        ..StreamsSettings::default()
+    }
+}
+
 fn consumer_settings(given: &ConsumerGroupSettings) -> ConsumerSettings {
-    let bounded = |[default_ms, min_ms, max_ms]: [u32; 3]| Bounded { default_ms, min_ms, max_ms };
     ConsumerSettings {
         session_timeout: bounded(given.session_timeout_ms),
         heartbeat_interval: bounded(given.heartbeat_interval_ms),

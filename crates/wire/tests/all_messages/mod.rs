@@ -193,10 +193,22 @@ macro_rules! with_all_messages {
         ShareGroupHeartbeatResponse
         SnapshotFooterRecord
         SnapshotHeaderRecord
+        StreamsGroupCurrentMemberAssignmentKey
+        StreamsGroupCurrentMemberAssignmentValue
         StreamsGroupDescribeRequest
         StreamsGroupDescribeResponse
         StreamsGroupHeartbeatRequest
         StreamsGroupHeartbeatResponse
+        StreamsGroupMemberMetadataKey
+        StreamsGroupMemberMetadataValue
+        StreamsGroupMetadataKey
+        StreamsGroupMetadataValue
+        StreamsGroupTargetAssignmentMemberKey
+        StreamsGroupTargetAssignmentMemberValue
+        StreamsGroupTargetAssignmentMetadataKey
+        StreamsGroupTargetAssignmentMetadataValue
+        StreamsGroupTopologyKey
+        StreamsGroupTopologyValue
         SyncGroupRequest
         SyncGroupResponse
         TransactionLogKey

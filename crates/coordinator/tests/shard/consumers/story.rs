@@ -284,6 +284,7 @@ impl Story {
                 None => "no classic group".to_owned(),
             },
             GroupRecord::Consumer { record, .. } => self.consumer_record_text(record),
+            GroupRecord::Streams { record, .. } => format!("{record:?}"),
         }
     }
 

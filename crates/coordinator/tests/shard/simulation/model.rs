@@ -51,7 +51,9 @@ impl Model {
                 GroupRecord::Metadata { group, metadata: None } => {
                     self.owners.retain(|(of, ..), _| of != group.as_str());
                 }
-                GroupRecord::Metadata { .. } | GroupRecord::Consumer { .. } => {}
+                GroupRecord::Metadata { .. }
+                | GroupRecord::Consumer { .. }
+                | GroupRecord::Streams { .. } => {}
             }
         }
     }

@@ -12,6 +12,9 @@ pub(crate) mod sync_group;
 pub(crate) mod consumer_describe;
 pub(crate) mod consumer_heartbeat;
 
+pub(crate) mod streams_describe;
+pub(crate) mod streams_heartbeat;
+
 pub(crate) mod offset_commit;
 pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;

@@ -56,6 +56,11 @@ impl RequestContext {
         self.node().groups.serves_consumer_protocol
     }
 
+    /// Whether streams groups (KIP-1071) are served.
+    pub(crate) fn serves_streams_protocol(&self) -> bool {
+        self.node().groups.serves_streams_protocol
+    }
+
     /// What the records about so many offsets of a group take at most, with such texts together.
     pub(crate) fn offset_record_bytes(
         &self,

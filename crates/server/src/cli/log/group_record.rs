@@ -2,7 +2,7 @@
 
 use logway_coordinator::{
     ConsumerRecord, GroupMetadata, GroupRecord, MemberId, OFFSETS_TOPIC, OwnedPartitions,
-    Partitions, Subscription,
+    Partitions, StreamsRecord, Subscription,
 };
 use logway_model::TopicName;
 use logway_record::Record;
@@ -37,14 +37,45 @@ pub(super) fn line(record: &Record) -> Option<String> {
         GroupRecord::Consumer { record, .. } => {
             format!("consumer group {group}: {}", consumer_line(record))
         }
+        GroupRecord::Streams { record, .. } => {
+            format!("streams group {group}: {}", streams_line(record))
+        }
     })
 }
 
+fn of_member(id: &MemberId, said: Option<String>) -> String {
+    let said = said.unwrap_or_else(|| "removed".to_owned());
+    format!("member {}, {said}", id.as_str().escape_debug())
+}
+
+fn streams_line(record: &StreamsRecord) -> String {
+    match record {
+        StreamsRecord::Group(None) => "removed".to_owned(),
+        StreamsRecord::Group(Some(version)) => format!("epoch {}", version.epoch),
+        StreamsRecord::Topology(None) => "topology, removed".to_owned(),
+        StreamsRecord::Topology(Some(topology)) => format!("topology {}", topology.epoch()),
+        StreamsRecord::Assignment(None) => "assignment, removed".to_owned(),
+        StreamsRecord::Assignment(Some(version)) => format!("assignment epoch {}", version.epoch),
+        StreamsRecord::Member(id, about) => {
+            let said =
+                about.as_ref().map(|it| format!("of process {}", it.process_id.escape_debug()));
+            of_member(id, said)
+        }
+        StreamsRecord::Target(id, target) => {
+            let said = target.as_ref().map(|it| format!("shall have {} tasks", it.task_count()));
+            of_member(id, said.or_else(|| Some("target, removed".to_owned())))
+        }
+        StreamsRecord::Current(id, current) => {
+            let said = current.as_ref().map(|it| {
+                let (has, gives_up) = (it.assigned.task_count(), it.revoking.task_count());
+                format!("epoch {}, has {has} tasks and gives up {gives_up}", it.epoch)
+            });
+            of_member(id, said.or_else(|| Some("has nothing".to_owned())))
+        }
+    }
+}
+
 fn consumer_line(record: &ConsumerRecord) -> String {
-    let of_member = |id: &MemberId, said: Option<String>| {
-        let said = said.unwrap_or_else(|| "removed".to_owned());
-        format!("member {}, {said}", id.as_str().escape_debug())
-    };
     match record {
         ConsumerRecord::Group(None) => "removed".to_owned(),
         ConsumerRecord::Group(Some(version)) => format!("epoch {}", version.epoch),

@@ -14,7 +14,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Counts the words of a topic until it is asked to stop: WordCount BOOTSTRAP APPLICATION STATE_DIR FROM TO. */
+/** Counts the words of a topic until it is asked to stop: WordCount BOOTSTRAP APPLICATION STATE_DIR FROM TO [PROTOCOL]. */
 public final class WordCount {
     private WordCount() {
     }
@@ -29,6 +29,9 @@ public final class WordCount {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put("auto.offset.reset", "earliest");
+        if (args.length > 5) {
+            settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, args[5]);
+        }
 
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> lines = builder.stream(args[3]);

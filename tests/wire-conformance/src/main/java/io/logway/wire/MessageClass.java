@@ -32,6 +32,18 @@ import org.apache.kafka.coordinator.group.generated.GroupMetadataKey;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 import org.apache.kafka.coordinator.group.generated.OffsetCommitKey;
 import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupCurrentMemberAssignmentKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupCurrentMemberAssignmentValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupMemberMetadataKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupMemberMetadataValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupMetadataKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupMetadataValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTargetAssignmentMemberKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTargetAssignmentMemberValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTargetAssignmentMetadataKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTargetAssignmentMetadataValue;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTopologyKey;
+import org.apache.kafka.coordinator.group.generated.StreamsGroupTopologyValue;
 import org.apache.kafka.coordinator.transaction.generated.TransactionLogKey;
 import org.apache.kafka.coordinator.transaction.generated.TransactionLogValue;
 
@@ -57,7 +69,19 @@ record MessageClass(String name, Class<? extends Message> type, short lowest, sh
             ConsumerGroupTargetAssignmentMemberValue.class,
             ConsumerGroupTargetAssignmentMetadataKey.class,
             ConsumerGroupTargetAssignmentMetadataValue.class,
-            GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class);
+            GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class,
+            StreamsGroupCurrentMemberAssignmentKey.class,
+            StreamsGroupCurrentMemberAssignmentValue.class,
+            StreamsGroupMemberMetadataKey.class,
+            StreamsGroupMemberMetadataValue.class,
+            StreamsGroupMetadataKey.class,
+            StreamsGroupMetadataValue.class,
+            StreamsGroupTargetAssignmentMemberKey.class,
+            StreamsGroupTargetAssignmentMemberValue.class,
+            StreamsGroupTargetAssignmentMetadataKey.class,
+            StreamsGroupTargetAssignmentMetadataValue.class,
+            StreamsGroupTopologyKey.class,
+            StreamsGroupTopologyValue.class);
 
     /** The transaction coordinator's. */
     private static final List<Class<? extends Message>> TRANSACTION_RECORDS =
