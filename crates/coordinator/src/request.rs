@@ -148,7 +148,7 @@ pub enum Reply {
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
     ConsumerGroupDescribe(Vec<DescribedConsumerGroup>),
     StreamsGroupHeartbeat {
-        response: StreamsGroupHeartbeatResponse,
+        response: Box<StreamsGroupHeartbeatResponse>,
         /// The topics that the member's application needs for itself, and that there are not: for the front door to make,
         /// in the member's name.
         missing: Vec<InternalTopic>,

@@ -170,13 +170,13 @@ async fn whichever_node_is_asked_a_follower_or_the_rack_of_the_reader_serves() {
     }
     let served = served_by(&mut clients[leader], from_follower(COUNT, 0)).await;
     assert!(served == [first] || served == [second], "{served:?}, asked by the leader");
-    for asked in 0..3 {
+    for (asked, client) in clients.iter_mut().enumerate() {
         for near in 0..3 {
             let request = nearest(COUNT, rack_of(cluster.id(near)));
-            assert_eq!(served_by(&mut clients[asked], request).await, [near], "asked at {asked}");
+            assert_eq!(served_by(client, request).await, [near], "asked at {asked}");
         }
         let elsewhere = nearest(COUNT, "elsewhere".to_owned());
-        assert_eq!(served_by(&mut clients[asked], elsewhere).await, [leader]);
+        assert_eq!(served_by(client, elsewhere).await, [leader]);
     }
 
     // Who waits at a follower gets what comes.

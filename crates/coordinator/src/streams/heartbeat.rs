@@ -37,7 +37,7 @@ pub(super) fn refused(refusal: Refusal) -> Reply {
         error_message: refusal.message.map(Into::into),
         ..StreamsGroupHeartbeatResponse::default()
     };
-    Reply::StreamsGroupHeartbeat { response, missing: Vec::new() }
+    Reply::StreamsGroupHeartbeat { response: Box::new(response), missing: Vec::new() }
 }
 
 impl Draft<StreamsGroup> {

@@ -151,7 +151,9 @@ impl Work<StreamsGroup> {
             Err(code) => Err(code.into()),
         });
         match said {
-            Ok((response, missing)) => Reply::StreamsGroupHeartbeat { response, missing },
+            Ok((response, missing)) => {
+                Reply::StreamsGroupHeartbeat { response: Box::new(response), missing }
+            }
             Err(refusal) => {
                 self.draft.take_back();
                 refused(refusal)

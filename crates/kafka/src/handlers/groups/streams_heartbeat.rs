@@ -47,37 +47,50 @@ fn start(
     async move {
         let pending = match asked {
             Ok(pending) => pending,
-            Err(response) => return response,
+            Err(refused) => return refused.response(),
         };
         match pending.reply().await {
             Ok(logway_coordinator::Reply::StreamsGroupHeartbeat { mut response, missing }) => {
                 make_missing(&context, &mut response, missing).await;
-                response
+                *response
             }
             Ok(other) => unreachable!("the shard answered {other:?}"),
-            Err(code) => refused(code, None),
+            Err(code) => Refused::from(code).response(),
         }
     }
 }
 
-fn refused(code: ErrorCode, message: Option<String>) -> StreamsGroupHeartbeatResponse {
-    StreamsGroupHeartbeatResponse {
-        error_code: code.code(),
-        error_message: message.map(Into::into),
-        ..Default::default()
+/// A heartbeat that is not passed on.
+struct Refused {
+    code: ErrorCode,
+    message: Option<String>,
+}
+
+impl From<ErrorCode> for Refused {
+    fn from(code: ErrorCode) -> Refused {
+        Refused { code, message: None }
+    }
+}
+
+impl Refused {
+    fn response(self) -> StreamsGroupHeartbeatResponse {
+        StreamsGroupHeartbeatResponse {
+            error_code: self.code.code(),
+            error_message: self.message.map(Into::into),
+            ..Default::default()
+        }
     }
 }
 
 fn ask(
     context: &RequestContext,
     request: StreamsGroupHeartbeatRequest,
-) -> Result<Pending, StreamsGroupHeartbeatResponse> {
+) -> Result<Pending, Refused> {
     if !context.serves_streams_protocol() {
-        return Err(refused(ErrorCode::UnsupportedVersion, None));
+        return Err(ErrorCode::UnsupportedVersion.into());
     }
     let group = request.group_id.clone();
-    let check = context.check(Operation::Read, Resource::Group(&group));
-    check.map_err(|code| refused(code, None))?;
+    context.check(Operation::Read, Resource::Group(&group))?;
     if let Some(topology) = &request.topology {
         check_topics(context, topology)?;
     }
@@ -85,10 +98,7 @@ fn ask(
 }
 
 /// A topology names topics that there can be, and that the member may know of.
-fn check_topics(
-    context: &RequestContext,
-    topology: &Topology,
-) -> Result<(), StreamsGroupHeartbeatResponse> {
+fn check_topics(context: &RequestContext, topology: &Topology) -> Result<(), Refused> {
     let topics = || {
         topology.subtopologies.iter().flat_map(|it| {
             let internal = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
@@ -98,7 +108,8 @@ fn check_topics(
     };
     let invalid = |text: &str, topic: &WireString| {
         let topic: String = topic.as_str().chars().take(SHOWN_CHARS_MAX).collect();
-        refused(ErrorCode::StreamsInvalidTopology, Some(format!("{text}: {topic}.")))
+        let message = Some(format!("{text}: {topic}."));
+        Refused { code: ErrorCode::StreamsInvalidTopology, message }
     };
     for topic in topics() {
         if is_internal(topic) {
@@ -117,7 +128,7 @@ fn check_topics(
     let may_see = |topic: &WireString| context.may(Operation::Describe, Resource::Topic(topic));
     match !context.has_acls() || topics().all(may_see) {
         true => Ok(()),
-        false => Err(refused(ErrorCode::TopicAuthorizationFailed, None)),
+        false => Err(ErrorCode::TopicAuthorizationFailed.into()),
     }
 }
 
