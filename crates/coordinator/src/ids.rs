@@ -9,6 +9,9 @@ use logway_wire::WireString;
 /// How much of a name people are shown: no id that we make up is longer.
 const SHOWN_BYTES_MAX: usize = 300;
 
+/// How often a group whose coordinator assigns keeps a member's id: with who it is, with its target, and with its timers.
+pub(crate) const MEMBER_ID_COPIES: usize = 3;
+
 /// The beginning of a client's words, which can be as long as it likes.
 pub(crate) fn excerpt(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);

@@ -22,7 +22,9 @@ use crate::consumer::{TopicSight, heartbeat_refusal};
 use crate::effect::Marker;
 use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal, txn_commit_refusal};
 use crate::membership::{join_refusal, sync_refusal};
-use crate::streams::{InternalTopic, heartbeat_refusal as streams_refusal};
+use crate::streams::{
+    ENDPOINT_BYTES, InternalTopic, TOPIC_BYTES, heartbeat_refusal as streams_refusal,
+};
 
 /// The driver's name for a request, handed back with its one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -250,12 +252,16 @@ impl RequestBody {
 /// One member in a leader's answer, beside its texts and metadata.
 const TOLD_MEMBER_BYTES: usize = 256;
 
+/// One subtopology of a member, and one text, beside its bytes.
+const TOLD_TASKS_BYTES: usize = 112;
+const TOLD_TEXT_BYTES: usize = 64;
+
 /// A text is in the answer, and again in its encoded form.
 pub(crate) const COPIES: usize = 2;
 
 impl Reply {
-    /// What an answer that waited for other members takes beside a few hundred bytes, with its encoded form; 0 for
-    /// others.
+    /// What an answer that waited for other members, or that tells a member of all of them, takes beside a few hundred
+    /// bytes, with its encoded form; 0 for others.
     pub fn waited_bytes(&self) -> usize {
         match self {
             Reply::JoinGroup(response) => {
@@ -270,6 +276,9 @@ impl Reply {
             Reply::SyncGroup(response) => {
                 let protocol = length(&response.protocol_type) + length(&response.protocol_name);
                 COPIES * (protocol + response.assignment.len())
+            }
+            Reply::StreamsGroupHeartbeat { response, missing } => {
+                streams_bytes(response) + missing.iter().map(internal_topic_bytes).sum::<usize>()
             }
             _ => 0,
         }
@@ -315,6 +324,34 @@ impl Reply {
     }
 }
 
+/// What a streams heartbeat tells beside a few hundred bytes.
+fn streams_bytes(response: &StreamsGroupHeartbeatResponse) -> usize {
+    let statuses = response.status.iter().flatten();
+    let statuses = statuses.map(|it| TOLD_TEXT_BYTES + COPIES * it.status_detail.len());
+    let numbers_bytes = |partitions: &Vec<i32>| COPIES * partitions.len() * size_of::<i32>();
+    let tasks = [&response.active_tasks, &response.standby_tasks, &response.warmup_tasks];
+    let tasks = tasks.into_iter().flatten().flatten().map(|of| {
+        TOLD_TASKS_BYTES + COPIES * of.subtopology_id.len() + numbers_bytes(&of.partitions)
+    });
+    let endpoints = response.partitions_by_user_endpoint.iter().flatten().map(|it| {
+        let topics = it.active_partitions.iter().chain(&it.standby_partitions);
+        let topics =
+            topics.map(|of| TOPIC_BYTES + COPIES * of.topic.len() + numbers_bytes(&of.partitions));
+        ENDPOINT_BYTES + COPIES * it.user_endpoint.host.len() + topics.sum::<usize>()
+    });
+    COPIES * response.member_id.len()
+        + statuses.sum::<usize>()
+        + tasks.sum::<usize>()
+        + endpoints.sum::<usize>()
+}
+
+/// What asks for a topic takes: it is no part of what is encoded, but the front door makes as much of it again.
+fn internal_topic_bytes(topic: &InternalTopic) -> usize {
+    let configs = topic.configs.iter();
+    let configs = configs.map(|(key, value)| 2 * TOLD_TEXT_BYTES + key.len() + value.len());
+    COPIES * (TOLD_TASKS_BYTES + topic.name.len() + configs.sum::<usize>())
+}
+
 fn length(text: &Option<WireString>) -> usize {
     text.as_ref().map_or(0, |text| text.len())
 }
@@ -324,6 +361,9 @@ mod tests {
     use bytes::Bytes;
     use logway_wire::encode_response;
     use logway_wire::messages::join_group_response::JoinGroupResponseMember;
+    use logway_wire::messages::streams_group_heartbeat_response::{
+        Endpoint, EndpointToPartitions, Status, TaskIds, TopicPartition,
+    };
 
     use super::*;
 
@@ -369,5 +409,45 @@ mod tests {
             panic!("is the answer to a JoinGroup")
         };
         assert!(Reply::JoinGroup(refused).waited_bytes() >= 60_000);
+    }
+
+    #[test]
+    fn all_that_can_be_long_in_the_answer_to_a_streams_heartbeat_is_counted() {
+        let tasks = || {
+            let partitions = (0..5_000).collect();
+            let subtopology_id = long(10_000);
+            Some(vec![TaskIds { subtopology_id, partitions, ..Default::default() }; 3])
+        };
+        let partitions = (0..5_000).collect();
+        let topics = vec![TopicPartition { topic: long(249), partitions, ..Default::default() }; 3];
+        let endpoint = EndpointToPartitions {
+            user_endpoint: Endpoint { host: long(255), port: 80, ..Default::default() },
+            active_partitions: topics.clone(),
+            standby_partitions: topics,
+            ..Default::default()
+        };
+        let status = Status { status_detail: long(2_000), ..Default::default() };
+        let response = StreamsGroupHeartbeatResponse {
+            member_id: long(30_000),
+            status: Some(vec![status; 2]),
+            active_tasks: tasks(),
+            standby_tasks: tasks(),
+            warmup_tasks: tasks(),
+            partitions_by_user_endpoint: Some(vec![endpoint; 10]),
+            ..Default::default()
+        };
+        let encoded_bytes = encode_response(1, 0, &response).expect("encodes").bytes.len();
+        let topic = InternalTopic {
+            name: long(249),
+            partitions: 1,
+            replication_factor: -1,
+            configs: vec![(long(1_000), long(1_000))],
+        };
+        let of = |missing| {
+            let response = Box::new(response.clone());
+            Reply::StreamsGroupHeartbeat { response, missing }.waited_bytes()
+        };
+        assert!(of(Vec::new()) + SMALL_BYTES >= 2 * encoded_bytes, "{}", of(Vec::new()));
+        assert!(of(vec![topic; 10]) >= of(Vec::new()) + 10 * 2 * 2_249);
     }
 }

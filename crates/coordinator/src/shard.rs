@@ -368,6 +368,8 @@ impl GroupShard {
                 }
                 group
             }
+            // Nobody waits for it.
+            Timer::MissingTopics(_) => return,
             Timer::Session(ref group, _)
                 if groups.consumer(group).is_some()
                     || groups.streams(group).is_some()

@@ -52,12 +52,17 @@ impl Groups {
         let reply = match body {
             RequestBody::JoinGroup { request, fresh_id } => {
                 let join = Join { token, version, client, request, fresh_id };
+                turn.timers.mark();
                 let joined = work.draft.join_classic(turn, &join);
                 let joined = joined.and_then(|joined| work.check_memory(turn).map(|()| joined));
                 match joined {
-                    Ok(joined) => Reply::JoinGroup(joined),
+                    Ok(joined) => {
+                        turn.timers.keep();
+                        Reply::JoinGroup(joined)
+                    }
                     Err(code) => {
                         work.draft.take_back();
+                        turn.timers.take_back();
                         join_refusal(&join.request.member_id, code)
                     }
                 }
@@ -96,7 +101,7 @@ impl Draft {
         let is_unknown = request.member_id.is_empty();
         let id = match is_unknown {
             true => MemberId::from(&*join.fresh_id.hyphenated()),
-            false => MemberId::from(&request.member_id),
+            false => self.member_id(&request.member_id),
         };
         self.check_room(turn, &id).map_err(|refusal| refusal.code)?;
         let protocols = Protocols::from_request(&request.protocols).into_pairs();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use logway_model::{PartitionId, TimestampMs, TopicId};
 use rpds::RedBlackTreeMapSync;
 
-use crate::ids::{CommittedTopic, InstanceId, MemberId};
+use crate::ids::{CommittedTopic, InstanceId, MEMBER_ID_COPIES, MemberId};
 
 use super::GroupEpoch;
 use super::member::{CurrentAssignment, Member, Partitions, Subscription, target_bytes};
@@ -122,13 +122,13 @@ impl ConsumerGroup {
 
     fn replace_member(&mut self, id: &MemberId, former: Option<Member>, next: Option<Member>) {
         if let Some(former) = &former {
-            self.held_bytes -= member_bytes(former);
+            self.held_bytes -= member_bytes(id, former);
             self.forget_subscription(id, &former.subscription);
             self.forget_owned(id, &former.current);
         }
         match next {
             Some(next) => {
-                self.held_bytes += member_bytes(&next);
+                self.held_bytes += member_bytes(id, &next);
                 self.note_subscription(id, &next.subscription);
                 for owned in next.current.owned() {
                     self.owners.insert_mut(owned, id.clone());
@@ -264,6 +264,12 @@ impl ConsumerGroup {
         self.members.get(id)
     }
 
+    /// The id of a member: the group's own copy of it, if it has one.
+    pub(super) fn member_id(&self, id: &str) -> MemberId {
+        let known = self.members.get_key_value(id).map(|(id, _)| id.clone());
+        known.unwrap_or_else(|| id.into())
+    }
+
     /// The member that has an instance id.
     pub(super) fn static_member(&self, instance: &InstanceId) -> Option<(&MemberId, &Member)> {
         let id = self.instances.get(instance)?;
@@ -352,8 +358,10 @@ impl ConsumerGroup {
     }
 }
 
-fn member_bytes(member: &Member) -> usize {
-    member.subscription.held_bytes() + member.current.held_bytes()
+fn member_bytes(id: &MemberId, member: &Member) -> usize {
+    MEMBER_ID_COPIES * id.as_str().len()
+        + member.subscription.held_bytes()
+        + member.current.held_bytes()
 }
 
 fn pattern_bytes(resolved: &ResolvedPattern) -> usize {

@@ -7,7 +7,7 @@ use logway_model::{ErrorCode, Uuid};
 use logway_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use logway_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
-use crate::ids::{CommittedTopic, InstanceId, MemberId, ProtocolName};
+use crate::ids::{CommittedTopic, InstanceId, MEMBER_ID_COPIES, MemberId, ProtocolName};
 use crate::request::{Client, Reply};
 use crate::timers::Timer;
 use crate::turn::Turn;
@@ -139,7 +139,7 @@ impl Draft {
         let request = heartbeat.request;
         let id = match request.member_id.is_empty() {
             true => MemberId::from(&*heartbeat.fresh_id.hyphenated()),
-            false => MemberId::from(&request.member_id),
+            false => self.member_id(&request.member_id),
         };
         self.check_room(turn, &id)?;
         let former = self.find_member(turn, &id, request)?;
@@ -247,7 +247,8 @@ impl Draft {
         wanted: Subscription,
         sight: &TopicSight,
     ) -> Result<(), Refusal> {
-        if wanted.held_bytes() > turn.settings.member_bytes_max {
+        let bytes = wanted.held_bytes() + MEMBER_ID_COPIES * id.as_str().len();
+        if bytes > turn.settings.member_bytes_max {
             let bytes_max = turn.settings.member_bytes_max;
             let message = format!("What member {id} wants takes more than {bytes_max} bytes.");
             return Err(Refusal::new(ErrorCode::PolicyViolation, message));

@@ -60,5 +60,5 @@ pub use member::{
 };
 pub use record::{ConsumerRecord, GroupVersion, ResolvedPattern, TargetVersion};
 pub(crate) use refusal::Refusal;
-pub(crate) use requests::{Waiting, WaitingByGroup, Work};
+pub(crate) use requests::{Waiting, WaitingByGroup, Work, is_for_room};
 pub(crate) use subscription::hash_of_topics;

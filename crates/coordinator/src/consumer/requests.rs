@@ -259,9 +259,19 @@ pub(crate) struct Work<G = ConsumerGroup> {
     growth: Growth,
 }
 
+/// Whether somebody was refused because there is no memory, and not for what it is or says.
+pub(crate) fn is_for_room(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::GroupMaxSizeReached | ErrorCode::CoordinatorLoadInProgress)
+}
+
 impl<G: Drafted> Work<G> {
     pub(crate) fn new(draft: Draft<G>, turn: &Turn, growth: Growth) -> Work<G> {
         Work { draft, replies: Replies::new(), held: turn.memory.hold(0), growth }
+    }
+
+    /// Takes memory for a reply until the records are durable, if there is room.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        self.held.try_grow(bytes, self.growth)
     }
 
     /// Takes memory for what the present request makes the group larger.
@@ -286,6 +296,7 @@ impl Work {
         };
         let client = &request.client;
         let heartbeat = Heartbeat { request: asked, client, fresh_id: *fresh_id, sight };
+        turn.timers.mark();
         let said = check_group(&self.draft, asked).and_then(|()| match asked.member_epoch {
             ..0 => self.draft.leave(turn, asked),
             0.. => self.draft.heartbeat(turn, &heartbeat),
@@ -300,9 +311,17 @@ impl Work {
             Err(code) => Err(code.into()),
         });
         match said {
-            Ok(response) => Reply::ConsumerGroupHeartbeat(response),
+            Ok(response) => {
+                turn.timers.keep();
+                Reply::ConsumerGroupHeartbeat(response)
+            }
             Err(refusal) => {
                 self.draft.take_back();
+                turn.timers.take_back();
+                // It lives, though there is no room for what it asks.
+                if is_for_room(refusal.code) {
+                    self.draft.reset_session(turn, &self.draft.member_id(&asked.member_id));
+                }
                 refused(refusal)
             }
         }

@@ -7,6 +7,9 @@ use crate::consumer::{GroupEpoch, Refusal};
 
 use super::tasks::SaidTasks;
 
+/// As long as a name of a host can be (RFC 1035). Every member is told it, with every answer.
+const HOST_BYTES_MAX: usize = 255;
+
 pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Refusal> {
     check_served(request)?;
     let is_blank = |text: &str| text.trim().is_empty();
@@ -18,6 +21,9 @@ pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Refusa
     }
     if request.rack_id.as_deref().is_some_and(is_blank) {
         return invalid("RackId can't be empty.");
+    }
+    if request.user_endpoint.as_ref().is_some_and(|it| it.host.len() > HOST_BYTES_MAX) {
+        return invalid(&format!("The host of UserEndpoint has more than {HOST_BYTES_MAX} bytes."));
     }
     let epoch = GroupEpoch(request.member_epoch);
     if epoch == GroupEpoch::JOINING {

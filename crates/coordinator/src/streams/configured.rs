@@ -5,6 +5,7 @@
 //! as many as each other, and a changelog has as many as its subtopology has tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -12,7 +13,7 @@ use logway_wire::messages::streams_group_heartbeat_response::Status;
 use logway_wire::messages::streams_group_topology_value::{Subtopology, TopicInfo};
 
 use crate::cluster_view::ClusterView;
-use crate::consumer::Refusal;
+use crate::consumer::{Refusal, hash_of_topics};
 
 use super::topology::{Topology, copartitioned, sources};
 
@@ -31,12 +32,27 @@ pub struct InternalTopic {
 
 /// A topology with the numbers of its partitions.
 #[derive(Debug)]
-pub(super) struct Configured<'a> {
+pub(super) struct Configured {
     /// How many tasks each subtopology has.
-    pub(super) task_counts: BTreeMap<&'a str, i32>,
-    /// The internal topics that there are not.
+    pub(super) task_counts: BTreeMap<WireString, i32>,
+    /// The internal topics that there are not, ordered by their names.
     pub(super) missing: Vec<InternalTopic>,
 }
+
+/// What a topology comes to in the cluster as it is at one moment.
+#[derive(Debug)]
+pub(super) struct Seen {
+    version: i64,
+    tasks_max: usize,
+    /// The numbers of its partitions, or why there are none.
+    pub(super) configured: Result<Configured, Problem>,
+    /// The hash of its topics.
+    pub(super) topics_hash: i64,
+}
+
+/// The last of them: members look at each other's topics at every heartbeat, and the cluster changes rarely.
+#[derive(Debug, Default)]
+pub(super) struct LastSeen(Mutex<Option<Arc<Seen>>>);
 
 /// Why an application cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +83,14 @@ pub(super) fn status(code: StatusCode, detail: impl Into<WireString>) -> Status 
     Status { status_code: code as i8, status_detail: detail.into(), ..Status::default() }
 }
 
-impl Configured<'_> {
+impl Seen {
+    /// Whether all that is needed is there, as it has to be.
+    pub(super) fn is_ready(&self) -> bool {
+        self.configured.as_ref().is_ok_and(Configured::is_ready)
+    }
+}
+
+impl Configured {
     /// Whether all that is needed is there.
     pub(super) fn is_ready(&self) -> bool {
         self.missing.is_empty()
@@ -75,8 +98,8 @@ impl Configured<'_> {
 
     /// What members are told meanwhile.
     pub(super) fn missing_status(&self) -> Option<Status> {
-        let names: BTreeSet<&str> = self.missing.iter().map(|topic| topic.name.as_str()).collect();
-        let detail = format!("Internal topics are missing: {}", summary(&names));
+        let names = self.missing.iter().map(|topic| topic.name.as_str());
+        let detail = format!("Internal topics are missing: {}", summary(names));
         (!self.is_ready()).then(|| status(StatusCode::MissingInternalTopics, detail))
     }
 }
@@ -97,18 +120,31 @@ impl Problem {
 }
 
 impl Topology {
-    /// Decides how many partitions each topic has, as the cluster is now.
-    pub(super) fn configure(
-        &self,
-        view: &dyn ClusterView,
-        tasks_max: usize,
-    ) -> Result<Configured<'_>, Problem> {
-        let mut counts = Counts { view, decided: BTreeMap::new() };
+    /// How many partitions each topic has, as the cluster is now. Decided once for each version of the metadata.
+    pub(super) fn configure(&self, view: &dyn ClusterView, tasks_max: usize) -> Arc<Seen> {
+        let version = view.version();
+        let mut last = self.last_seen().0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |seen: &&Arc<Seen>| seen.version == version && seen.tasks_max == tasks_max;
+        if let Some(seen) = last.as_ref().filter(is_same) {
+            return Arc::clone(seen);
+        }
+        let configured = self.decide(view, tasks_max);
+        let topics_hash = hash_of_topics(self.topics().into_iter(), view);
+        let seen = Arc::new(Seen { version, tasks_max, configured, topics_hash });
+        *last = Some(Arc::clone(&seen));
+        seen
+    }
+
+    fn decide(&self, view: &dyn ClusterView, tasks_max: usize) -> Result<Configured, Problem> {
+        let repartition = self.subtopologies().iter().flat_map(|it| &it.repartition_source_topics);
+        // The first counts if several name one.
+        let said = repartition.rev().map(|topic| (topic.name.as_str(), topic.partitions)).collect();
+        let mut counts = Counts { view, said, decided: BTreeMap::new() };
         self.check_sources(&counts)?;
         self.decide_repartition(&mut counts)?;
         for subtopology in self.subtopologies() {
             for group in &subtopology.copartition_groups {
-                counts.enforce_copartition(self, &copartitioned(subtopology, group))?;
+                counts.enforce_copartition(&copartitioned(subtopology, group))?;
             }
         }
         let mut task_counts = BTreeMap::new();
@@ -117,7 +153,7 @@ impl Topology {
             for changelog in &subtopology.state_changelog_topics {
                 counts.decided.insert(&changelog.name, count);
             }
-            task_counts.insert(subtopology.subtopology_id.as_str(), count);
+            task_counts.insert(subtopology.subtopology_id.clone(), count);
         }
         let tasks: usize =
             task_counts.values().map(|count| usize::try_from(*count).unwrap_or(0)).sum();
@@ -136,7 +172,7 @@ impl Topology {
         match missing.is_empty() {
             true => Ok(()),
             false => {
-                let detail = format!("Source topics {} are missing.", summary(&missing));
+                let detail = format!("Source topics {} are missing.", summary(missing.into_iter()));
                 Err(Problem::MissingSources(detail))
             }
         }
@@ -148,35 +184,44 @@ impl Topology {
         for topic in fixed.filter(|topic| topic.partitions != 0) {
             counts.decided.insert(&topic.name, topic.partitions);
         }
-        let mut open: Vec<&Subtopology> = self.subtopologies().iter().collect();
-        loop {
-            let before = open.len();
-            open.retain(|subtopology| {
-                let mut undecided = subtopology
-                    .repartition_sink_topics
-                    .iter()
-                    .filter(|topic| !counts.decided.contains_key(topic.as_str()))
-                    .peekable();
-                if undecided.peek().is_none() {
-                    return false;
-                }
-                let repartition = subtopology.repartition_source_topics.iter();
-                let repartition = repartition
-                    .filter_map(|topic| counts.decided.get(topic.name.as_str()).copied());
-                let given = subtopology.source_topics.iter();
-                let given = given.filter_map(|topic| counts.present(topic));
-                let Some(count) = repartition.chain(given).max() else { return true };
-                let undecided: Vec<&str> = undecided.map(WireString::as_str).collect();
-                counts.decided.extend(undecided.into_iter().map(|topic| (topic, count)));
-                false
-            });
-            if open.is_empty() {
-                return Ok(());
+        let mut readers: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (place, subtopology) in self.subtopologies().iter().enumerate() {
+            for topic in &subtopology.repartition_source_topics {
+                readers.entry(&topic.name).or_default().push(place);
             }
-            if open.len() == before {
+        }
+        // Each is looked at once, when one of its sources is known: in rounds, and in a round in their order.
+        let mut due: BTreeSet<(usize, usize)> =
+            (0..self.subtopologies().len()).map(|place| (0, place)).collect();
+        let mut open: BTreeSet<usize> = (0..self.subtopologies().len()).collect();
+        while let Some((round, place)) = due.pop_first() {
+            if !open.contains(&place) {
+                continue;
+            }
+            let subtopology = &self.subtopologies()[place];
+            let Some(count) = counts.largest_source(subtopology) else { continue };
+            open.remove(&place);
+            for sink in &subtopology.repartition_sink_topics {
+                if counts.decided.contains_key(sink.as_str()) {
+                    continue;
+                }
+                counts.decided.insert(sink, count);
+                let readers = readers.get(sink.as_str()).into_iter().flatten();
+                due.extend(
+                    readers
+                        .filter(|reader| open.contains(*reader))
+                        .map(|&reader| (round + usize::from(reader < place), reader)),
+                );
+            }
+        }
+        let mut sinks =
+            open.iter().flat_map(|&place| &self.subtopologies()[place].repartition_sink_topics);
+        match sinks.all(|sink| counts.decided.contains_key(sink.as_str())) {
+            true => Ok(()),
+            false => {
                 let message = "Failed to compute number of partitions for all repartition topics. There may be loops \
                                in the topology that cannot be resolved.";
-                return Err(Problem::Invalid(message.to_owned()));
+                Err(Problem::Invalid(message.to_owned()))
             }
         }
     }
@@ -208,6 +253,8 @@ impl Topology {
 /// What is known of the partitions of topics.
 struct Counts<'a> {
     view: &'a dyn ClusterView,
+    /// What the application says of its repartition topics; 0 where it leaves it open.
+    said: BTreeMap<&'a str, i32>,
     /// Of internal topics.
     decided: BTreeMap<&'a str, i32>,
 }
@@ -237,6 +284,15 @@ impl<'a> Counts<'a> {
         }
     }
 
+    /// The most partitions of a source of a subtopology, of those that are known.
+    fn largest_source(&self, subtopology: &Subtopology) -> Option<i32> {
+        let repartition = subtopology.repartition_source_topics.iter();
+        let repartition =
+            repartition.filter_map(|topic| self.decided.get(topic.name.as_str()).copied());
+        let given = subtopology.source_topics.iter().filter_map(|topic| self.present(topic));
+        repartition.chain(given).max()
+    }
+
     fn task_count(&self, subtopology: &Subtopology) -> Result<i32, Problem> {
         let mut most = 0;
         for topic in sources(subtopology) {
@@ -247,22 +303,13 @@ impl<'a> Counts<'a> {
 
     /// Topics that are read together have the same number of partitions: that of those that are given, or else that of the
     /// largest.
-    fn enforce_copartition(
-        &mut self,
-        topology: &'a Topology,
-        topics: &BTreeSet<&'a str>,
-    ) -> Result<(), Problem> {
-        let fixed_of = |name: &str| {
-            let mut all =
-                topology.subtopologies().iter().flat_map(|it| &it.repartition_source_topics);
-            all.find(|topic| topic.name == *name).map(|topic| topic.partitions)
-        };
+    fn enforce_copartition(&mut self, topics: &BTreeSet<&'a str>) -> Result<(), Problem> {
         let mut given = BTreeMap::new();
         let mut repartition = BTreeMap::new();
         let mut fixed = BTreeMap::new();
         for &topic in topics {
             let count = self.get(topic)?;
-            match fixed_of(topic) {
+            match self.said.get(topic).copied() {
                 None => given.insert(topic, count),
                 Some(0) => repartition.insert(topic, count),
                 Some(said) => {
@@ -317,10 +364,134 @@ fn internal_topic(topic: &TopicInfo, partitions: i32) -> InternalTopic {
     }
 }
 
-fn summary(topics: &BTreeSet<&str>) -> String {
-    let named: Vec<&str> = topics.iter().copied().take(NAMED_MAX).collect();
-    match topics.len().saturating_sub(NAMED_MAX) {
+fn summary<'a>(topics: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = topics.len().saturating_sub(NAMED_MAX);
+    let named: Vec<&str> = topics.take(NAMED_MAX).collect();
+    match more {
         0 => named.join(", "),
         more => format!("{} and {more} additional topics", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use logway_model::TopicId;
+    use logway_wire::messages::StreamsGroupTopologyValue;
+    use logway_wire::messages::streams_group_topology_value::CopartitionGroup;
+
+    use crate::cluster_view::{ConsumerOverrides, StreamsOverrides, TopicView};
+
+    use super::*;
+
+    /// A cluster with a topic `given` of three partitions, which counts how often it is asked for topics.
+    #[derive(Debug, Default)]
+    struct Counting {
+        version: i64,
+        questions: AtomicUsize,
+    }
+
+    impl ClusterView for Counting {
+        fn topic(&self, name: &str) -> Option<TopicView> {
+            self.questions.fetch_add(1, Ordering::Relaxed);
+            (name == "given").then(|| TopicView { id: TopicId::default(), partition_count: 3 })
+        }
+
+        fn topic_name(&self, _id: TopicId) -> Option<Arc<str>> {
+            None
+        }
+
+        fn visit_topic_names(&self, _visit: &mut dyn FnMut(&str)) {}
+
+        fn version(&self) -> i64 {
+            self.version
+        }
+
+        fn racks(&self, _topic: &str) -> Vec<Vec<Arc<str>>> {
+            Vec::new()
+        }
+
+        fn overrides(&self, _group: &str) -> ConsumerOverrides {
+            ConsumerOverrides::default()
+        }
+
+        fn streams_overrides(&self, _group: &str) -> StreamsOverrides {
+            StreamsOverrides::default()
+        }
+    }
+
+    fn repartition(name: &str) -> TopicInfo {
+        TopicInfo { name: WireString::copy_of(name), ..TopicInfo::default() }
+    }
+
+    /// Subtopologies one behind the other, of which the last one in their order is the first.
+    fn chain(length: usize) -> StreamsGroupTopologyValue {
+        let subtopologies = (0..length).map(|place| Subtopology {
+            subtopology_id: format!("{place:05}").into(),
+            source_topics: if place + 1 == length { vec!["given".into()] } else { Vec::new() },
+            repartition_source_topics: match place + 1 == length {
+                true => Vec::new(),
+                false => vec![repartition(&format!("t{place}"))],
+            },
+            repartition_sink_topics: match place {
+                0 => Vec::new(),
+                _ => vec![format!("t{}", place - 1).into()],
+            },
+            ..Subtopology::default()
+        });
+        StreamsGroupTopologyValue {
+            subtopologies: subtopologies.collect(),
+            ..StreamsGroupTopologyValue::default()
+        }
+    }
+
+    #[test]
+    fn a_chain_is_followed_to_its_end_whatever_its_order() {
+        const LENGTH: usize = 1_000;
+        let topology = Topology::from_record(&chain(LENGTH));
+        let seen = topology.configure(&Counting::default(), 10_000);
+        let configured = seen.configured.as_ref().expect("it can be decided");
+        assert_eq!(configured.missing.len(), LENGTH - 1);
+        assert!(configured.missing.iter().all(|topic| topic.partitions == 3));
+        assert_eq!(configured.task_counts.len(), LENGTH);
+    }
+
+    #[test]
+    fn a_loop_cannot_be_decided() {
+        let mut value = chain(3);
+        value.subtopologies[2].source_topics.clear();
+        value.subtopologies[2].repartition_source_topics = vec![repartition("t0")];
+        let seen = Topology::from_record(&value).configure(&Counting::default(), 10_000);
+        assert!(matches!(seen.configured, Err(Problem::Invalid(_))), "{:?}", seen.configured);
+    }
+
+    #[test]
+    fn topics_that_are_read_together_follow_the_one_whose_number_is_said() {
+        let mut value = chain(2);
+        let first = &mut value.subtopologies[0];
+        first.repartition_source_topics.push(TopicInfo { partitions: 7, ..repartition("said") });
+        first.copartition_groups = vec![CopartitionGroup {
+            repartition_source_topics: vec![0, 1],
+            ..CopartitionGroup::default()
+        }];
+        let seen = Topology::from_record(&value).configure(&Counting::default(), 10_000);
+        let configured = seen.configured.as_ref().expect("it can be decided");
+        assert!(configured.missing.iter().all(|topic| topic.partitions == 7));
+    }
+
+    #[test]
+    fn a_topology_is_looked_at_once_for_each_version_of_the_metadata() {
+        let topology = Topology::from_record(&chain(10));
+        let mut view = Counting::default();
+        topology.configure(&view, 100);
+        let once = view.questions.load(Ordering::Relaxed);
+        assert!(topology.configure(&view, 100).configured.is_ok());
+        assert_eq!(view.questions.load(Ordering::Relaxed), once, "it is remembered");
+        assert!(topology.configure(&view, 5).configured.is_err(), "there are more than 5 tasks");
+        view.version += 1;
+        let before = view.questions.load(Ordering::Relaxed);
+        topology.configure(&view, 5);
+        assert!(view.questions.load(Ordering::Relaxed) > before);
     }
 }

@@ -19,7 +19,7 @@ impl Draft<StreamsGroup> {
         turn: &mut Turn,
         request: &StreamsGroupHeartbeatRequest,
     ) -> Result<Answer, Refusal> {
-        let id = MemberId::from(&request.member_id);
+        let id = self.member_id(&request.member_id);
         if self.member(id.as_str()).is_none() {
             return Err(self.unknown_member(&id));
         }
@@ -48,6 +48,7 @@ impl Draft<StreamsGroup> {
         turn.timers.clear(Timer::Rebalance(self.id.clone(), id.clone()));
         if self.is_empty() {
             turn.timers.clear(Timer::FirstAssign(self.id.clone()));
+            turn.timers.clear(Timer::MissingTopics(self.id.clone()));
         }
         self.bump_epoch(turn);
         self.assign(turn);

@@ -23,8 +23,8 @@ impl StreamsGroup {
     pub(crate) fn describe(&self, group_id: WireString, turn: &Turn) -> DescribedGroup {
         let members = self.members().map(|(id, member)| self.describe_member(id, member));
         let topology = self.topology().map(|topology| {
-            let configured = topology.configure(turn.view, turn.settings.streams.tasks_max);
-            let is_ready = configured.is_ok_and(|configured| configured.is_ready());
+            let seen = topology.configure(turn.view, turn.settings.streams.tasks_max);
+            let is_ready = seen.is_ready();
             // What is there has as many partitions as it has to have.
             topology.describe(|topic| match turn.view.topic(&topic.name) {
                 Some(present) if is_ready => present.partition_count,

@@ -6,9 +6,10 @@ use logway_model::TimestampMs;
 use rpds::RedBlackTreeMapSync;
 
 use crate::consumer::{ConsumerState, Drafted, GroupEpoch, TargetVersion};
-use crate::ids::{GroupId, MemberId};
+use crate::ids::{GroupId, MEMBER_ID_COPIES, MemberId};
 use crate::record::GroupRecord;
 
+use super::endpoints::told_bytes;
 use super::member::{CurrentTasks, Member};
 use super::record::{StreamsRecord, StreamsVersion};
 use super::tasks::{Role, TargetTasks, TaskId};
@@ -32,6 +33,8 @@ pub(crate) struct StreamsGroup {
     holders: Map<TaskId, Arc<Vec<(MemberId, Role)>>>,
     /// Grows when a process that answers queries has other tasks.
     endpoint_epoch: i32,
+    /// What it would take to tell a member of all of them.
+    endpoints_bytes: usize,
     /// The member that asked for the end of the whole application.
     shutdown_by: Option<MemberId>,
     held_bytes: usize,
@@ -54,6 +57,7 @@ impl StreamsGroup {
             targets: Map::new_sync(),
             holders: Map::new_sync(),
             endpoint_epoch: 0,
+            endpoints_bytes: 0,
             shutdown_by: None,
             held_bytes: 0,
         }
@@ -69,6 +73,9 @@ impl StreamsGroup {
                     |of: &Option<Arc<Topology>>| of.as_ref().map_or(0, |it| it.held_bytes());
                 self.held_bytes = self.held_bytes + bytes(topology) - bytes(&self.topology);
                 self.topology.clone_from(topology);
+                let members = self.members.values();
+                self.endpoints_bytes =
+                    members.map(|member| told_bytes(topology.as_deref(), member)).sum();
             }
             StreamsRecord::Member(id, about) => {
                 let member = self.members.get(id).cloned();
@@ -104,12 +111,14 @@ impl StreamsGroup {
             self.endpoint_epoch = self.endpoint_epoch.wrapping_add(1).max(0);
         }
         if let Some(former) = &former {
-            self.held_bytes -= member_bytes(former);
+            self.held_bytes -= member_bytes(id, former);
+            self.endpoints_bytes -= told_bytes(self.topology.as_deref(), former);
             self.forget_held(id, &former.current);
         }
         match next {
             Some(next) => {
-                self.held_bytes += member_bytes(&next);
+                self.held_bytes += member_bytes(id, &next);
+                self.endpoints_bytes += told_bytes(self.topology.as_deref(), &next);
                 self.note_held(id, &next.current);
                 self.members.insert_mut(id.clone(), next);
             }
@@ -229,6 +238,18 @@ impl StreamsGroup {
         self.members.get(id)
     }
 
+    /// The id that a member gives itself: the group's own copy of it, if it has one.
+    pub(super) fn member_id(&self, id: &str) -> MemberId {
+        let known = self.members.get_key_value(id).map(|(id, _)| id.clone());
+        known.unwrap_or_else(|| id.into())
+    }
+
+    /// Whether a member runs the topology that the group has, and so may know of its topics.
+    pub(super) fn runs_topology(&self, member: &MemberId) -> bool {
+        let member = self.members.get(member).map(|member| member.about.topology_epoch);
+        member.is_some() && member == self.topology.as_ref().map(|topology| topology.epoch())
+    }
+
     pub(super) fn target(&self, id: &str) -> Option<&Arc<TargetTasks>> {
         self.targets.get(id)
     }
@@ -249,6 +270,11 @@ impl StreamsGroup {
             let shares_process = holder.is_some_and(|it| &*it.about.process_id == process);
             !both_active && !shares_process
         })
+    }
+
+    /// What it would take to tell a member of all processes that answer queries, encoded form included.
+    pub(super) fn endpoints_bytes(&self) -> usize {
+        self.endpoints_bytes
     }
 
     pub(super) fn endpoint_epoch(&self) -> i32 {
@@ -310,6 +336,6 @@ impl Drafted for StreamsGroup {
     }
 }
 
-fn member_bytes(member: &Member) -> usize {
-    member.about.held_bytes() + member.current.held_bytes()
+fn member_bytes(id: &MemberId, member: &Member) -> usize {
+    MEMBER_ID_COPIES * id.as_str().len() + member.about.held_bytes() + member.current.held_bytes()
 }

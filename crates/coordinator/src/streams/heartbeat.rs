@@ -9,7 +9,7 @@ use logway_wire::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatR
 use tracing::info;
 
 use crate::consumer::{Draft, GroupEpoch, MemberState, Refusal};
-use crate::ids::MemberId;
+use crate::ids::{MEMBER_ID_COPIES, MemberId};
 use crate::request::{Client, Reply};
 use crate::timers::Timer;
 use crate::turn::Turn;
@@ -48,7 +48,7 @@ impl Draft<StreamsGroup> {
         client: &Client,
         request: &StreamsGroupHeartbeatRequest,
     ) -> Result<Answer, Refusal> {
-        let id = MemberId::from(&request.member_id);
+        let id = self.member_id(&request.member_id);
         let was_empty = self.is_empty();
         self.check_room(turn, &id)?;
         let former = self.find_member(&id, request)?;
@@ -56,7 +56,8 @@ impl Draft<StreamsGroup> {
         let is_new = self.update_topology(turn, request)?;
         // Who joins, and who waits for topics, is told of what is missing.
         let looks_at_topics = is_changed || is_new || !self.is_ready() || request.member_epoch == 0;
-        let (mut told, missing) = match looks_at_topics {
+        // Who runs another topology may not know of these.
+        let (mut told, missing) = match looks_at_topics && self.runs_topology(&id) {
             true => self.look_at_topics(turn)?,
             false => (Vec::new(), Vec::new()),
         };
@@ -126,7 +127,7 @@ impl Draft<StreamsGroup> {
     ) -> Result<bool, Refusal> {
         let about = updated(&former.about, client, request);
         let bytes_max = turn.settings.member_bytes_max;
-        if about.held_bytes() > bytes_max {
+        if about.held_bytes() + MEMBER_ID_COPIES * id.as_str().len() > bytes_max {
             let message = format!("What member {id} says takes more than {bytes_max} bytes.");
             return Err(Refusal::new(ErrorCode::PolicyViolation, message));
         }
@@ -154,17 +155,14 @@ impl Draft<StreamsGroup> {
                 )),
             };
         };
-        let asked = Topology::from_request(asked, turn.settings.streams.subtopologies_max)?;
+        let subtopologies_max = turn.settings.streams.subtopologies_max;
+        let asked =
+            Topology::from_request(asked, subtopologies_max, turn.settings.member_bytes_max)?;
         match present {
             Some(present) if present.epoch() > asked.epoch() => Ok(false),
             Some(present) if *present == asked => Ok(false),
             Some(_) => invalid("Topology updates are not supported yet."),
             None => {
-                let bytes_max = turn.settings.member_bytes_max;
-                if asked.held_bytes() > bytes_max {
-                    let message = format!("The topology takes more than {bytes_max} bytes.");
-                    return Err(Refusal::new(ErrorCode::PolicyViolation, message));
-                }
                 self.write(StreamsRecord::Topology(Some(Arc::new(asked))));
                 Ok(true)
             }
@@ -172,22 +170,40 @@ impl Draft<StreamsGroup> {
     }
 
     /// What members are told of the application's topics, and which of them are to be made.
-    fn look_at_topics(&self, turn: &Turn) -> Result<(Vec<Status>, Vec<InternalTopic>), Refusal> {
+    fn look_at_topics(
+        &self,
+        turn: &mut Turn,
+    ) -> Result<(Vec<Status>, Vec<InternalTopic>), Refusal> {
         let Some(topology) = self.topology() else { return Ok((Vec::new(), Vec::new())) };
-        match topology.configure(turn.view, turn.settings.streams.tasks_max) {
+        let seen = topology.configure(turn.view, turn.settings.streams.tasks_max);
+        match &seen.configured {
             Ok(configured) => {
                 let told = configured.missing_status().into_iter().collect();
-                Ok((told, configured.missing))
+                let is_due = !configured.is_ready() && self.may_ask_for_topics(turn);
+                Ok((told, if is_due { configured.missing.clone() } else { Vec::new() }))
             }
-            Err(problem) => Ok((vec![problem.status()?], Vec::new())),
+            Err(problem) => Ok((vec![problem.clone().status()?], Vec::new())),
         }
+    }
+
+    /// Whether missing topics are to be made now. One member asks for them in the time between two heartbeats: they are
+    /// the same for all.
+    fn may_ask_for_topics(&self, turn: &mut Turn) -> bool {
+        let timer = Timer::MissingTopics(self.id.clone());
+        if turn.timers.is_set(&timer) {
+            return false;
+        }
+        let overrides = turn.streams_overrides(&self.id);
+        let interval_ms = turn.settings.streams.heartbeat_interval_ms(&overrides);
+        turn.set_timer(timer, interval_ms.into());
+        true
     }
 
     /// A member has only tasks that there are, where it is known which there are.
     fn check_tasks(&self, turn: &Turn, said: &SaidTasks) -> Result<(), Refusal> {
         let topology = self.topology();
-        let configured =
-            topology.map(|it| it.configure(turn.view, turn.settings.streams.tasks_max));
+        let seen = topology.map(|it| it.configure(turn.view, turn.settings.streams.tasks_max));
+        let configured = seen.as_ref().map(|seen| &seen.configured);
         let Some(Ok(configured)) = configured else { return Ok(()) };
         for of in said.all().filter(|_| configured.is_ready()) {
             let id = MemberId::from(&of.subtopology_id);
@@ -292,11 +308,14 @@ impl Draft<StreamsGroup> {
         let overrides = turn.streams_overrides(&self.id);
         let interval_ms = turn.settings.streams.heartbeat_interval_ms(&overrides);
         let tells_tasks = GroupEpoch(request.member_epoch) == GroupEpoch::JOINING
-            || current.assigned != former.assigned;
+            || current.assigned != former.assigned
+            // An answer with its tasks is lost.
+            || said(request).is_some_and(|said| !current.assigned.is_all_of(&said));
         let assigned = &current.assigned;
-        let endpoints = match self.endpoint_epoch() == request.endpoint_information_epoch {
-            true => None,
-            false => self.endpoints(turn.view),
+        let is_informed = self.endpoint_epoch() == request.endpoint_information_epoch;
+        let endpoints = match !is_informed && self.runs_topology(id) {
+            true => self.endpoints(turn.view),
+            false => None,
         };
         // Who could not be told keeps its epoch, and asks again.
         let endpoint_epoch = match endpoints {

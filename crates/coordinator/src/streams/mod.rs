@@ -39,6 +39,7 @@ mod tasks;
 mod topology;
 
 pub use configured::InternalTopic;
+pub(crate) use endpoints::{ENDPOINT_BYTES, TOPIC_BYTES};
 pub(crate) use group::StreamsGroup;
 pub(crate) use heartbeat::refusal as heartbeat_refusal;
 pub use member::{CurrentTasks, Endpoint, StreamsMember};

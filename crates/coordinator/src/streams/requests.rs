@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use logway_model::ErrorCode;
 use logway_wire::messages::StreamsGroupHeartbeatRequest;
 
-use crate::consumer::{Draft, GroupEpoch, Refusal, Waiting, Work};
+use crate::consumer::{Draft, GroupEpoch, Refusal, Waiting, Work, is_for_room};
 use crate::groups::Groups;
 use crate::ids::GroupId;
 use crate::membership::GroupState;
@@ -137,6 +137,7 @@ impl Work<StreamsGroup> {
         let RequestBody::StreamsGroupHeartbeat(asked) = &request.body else {
             unreachable!("other requests are worked on elsewhere")
         };
+        turn.timers.mark();
         let said = check_group(&self.draft, asked).and_then(|()| match asked.member_epoch {
             ..0 => self.draft.leave(turn, asked),
             0.. => self.draft.heartbeat(turn, &request.client, asked),
@@ -152,13 +153,34 @@ impl Work<StreamsGroup> {
         });
         match said {
             Ok((response, missing)) => {
-                Reply::StreamsGroupHeartbeat { response: Box::new(response), missing }
+                turn.timers.keep();
+                let reply = Reply::StreamsGroupHeartbeat { response: Box::new(response), missing };
+                self.with_room(asked, reply)
             }
             Err(refusal) => {
                 self.draft.take_back();
+                turn.timers.take_back();
+                let id = self.draft.member_id(&asked.member_id);
+                // It lives, though there is no room for what it asks.
+                if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {
+                    self.draft.reset_session(turn, &id);
+                }
                 refused(refusal)
             }
         }
+    }
+
+    /// The reply, which can wait for the log, without what many could make large together if there is no room for it.
+    fn with_room(&mut self, asked: &StreamsGroupHeartbeatRequest, mut reply: Reply) -> Reply {
+        let bytes = reply.waited_bytes();
+        let Reply::StreamsGroupHeartbeat { response, missing } = &mut reply else { return reply };
+        let is_large = response.partitions_by_user_endpoint.is_some() || !missing.is_empty();
+        if is_large && !self.hold(bytes) {
+            response.partitions_by_user_endpoint = None;
+            response.endpoint_information_epoch = asked.endpoint_information_epoch;
+            missing.clear();
+        }
+        reply
     }
 }
 

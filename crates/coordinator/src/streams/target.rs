@@ -1,13 +1,12 @@
 //! The target assignment of a group.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use logway_model::TimestampMs;
 use logway_wire::messages::streams_group_heartbeat_response::Status;
 use tracing::info;
 
-use crate::consumer::{Draft, TargetVersion, hash_of_topics};
+use crate::consumer::{Draft, TargetVersion};
 use crate::timers::Timer;
 use crate::turn::Turn;
 
@@ -36,14 +35,13 @@ impl Draft<StreamsGroup> {
     fn version_now(&self, turn: &Turn) -> StreamsVersion {
         let (view, tasks_max) = (turn.view, turn.settings.streams.tasks_max);
         let topology = self.topology();
-        let topics = topology.map(|topology| topology.topics()).unwrap_or_default();
-        let is_complete = topology.is_some_and(|topology| {
-            topology.configure(view, tasks_max).is_ok_and(|configured| configured.is_ready())
-        });
+        let seen = topology.map(|topology| topology.configure(view, tasks_max));
+        let is_complete = seen.as_ref().is_some_and(|seen| seen.is_ready());
         let overrides = turn.streams_overrides(&self.id);
         StreamsVersion {
             epoch: self.epoch(),
-            metadata_hash: hash_of_topics(topics.into_iter(), view),
+            // As that of no topics.
+            metadata_hash: seen.map_or(0, |seen| seen.topics_hash),
             validated_topology: topology.filter(|_| is_complete).map(|topology| topology.epoch()),
             standby_replicas: Some(turn.settings.streams.standby_replicas(&overrides)),
         }
@@ -113,14 +111,13 @@ impl Draft<StreamsGroup> {
     /// What there is to do: nothing as long as not all topics are there.
     fn work(&self, turn: &Turn) -> Vec<Work> {
         let Some(topology) = self.topology().filter(|_| self.is_ready()) else { return Vec::new() };
-        let configured = topology.configure(turn.view, turn.settings.streams.tasks_max);
-        let counts =
-            configured.map_or_else(|_| BTreeMap::new(), |configured| configured.task_counts);
+        let seen = topology.configure(turn.view, turn.settings.streams.tasks_max);
+        let Ok(configured) = &seen.configured else { return Vec::new() };
         let stateful = |id: &str| {
             topology.subtopology(id).is_some_and(|it| !it.state_changelog_topics.is_empty())
         };
-        let work = counts.into_iter().map(|(id, task_count)| Work {
-            subtopology: id.into(),
+        let work = configured.task_counts.iter().map(|(id, &task_count)| Work {
+            subtopology: id.as_str().into(),
             task_count,
             is_stateful: stateful(id),
         });

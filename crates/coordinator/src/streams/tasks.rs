@@ -91,6 +91,12 @@ impl OwnedTasks {
         active && cover(&self.standby, said.standby) && cover(&self.warmup, said.warmup)
     }
 
+    /// Whether a member that says what it has, has just these.
+    pub(super) fn is_all_of(&self, said: &SaidTasks) -> bool {
+        let said_count = said.all().map(|of| of.partitions.len()).sum::<usize>();
+        self.has_all(said) && said_count >= self.task_count()
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
         let active = self.active.iter().map(|(id, of)| bytes_of(id, of.len()));
         active.sum::<usize>() + tasks_bytes(&self.standby) + tasks_bytes(&self.warmup)

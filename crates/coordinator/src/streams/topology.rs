@@ -1,6 +1,7 @@
 //! What a stream-processing application is made of.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
 
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -14,14 +15,32 @@ use logway_wire::messages::streams_group_topology_value::{
 use crate::consumer::Refusal;
 use crate::ids::excerpt;
 
-/// A topology: its subtopologies, ordered by their ids. It keeps the form that it has in the log, with texts of its own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Topology(StreamsGroupTopologyValue);
+use super::configured::LastSeen;
 
-/// What one subtopology, topic, setting or index takes beside its texts.
-const SUBTOPOLOGY_BYTES: usize = 256;
-const TOPIC_BYTES: usize = 128;
-const TEXT_BYTES: usize = 48;
+/// A topology: its subtopologies, ordered by their ids. It keeps the form that it has in the log, with texts of its own.
+#[derive(Debug)]
+pub struct Topology {
+    value: StreamsGroupTopologyValue,
+    /// Of each subtopology, in their order.
+    sources: Vec<SourcesSize>,
+    last_seen: LastSeen,
+}
+
+/// How much the sources of a subtopology are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SourcesSize {
+    pub(super) count: usize,
+    /// Of their names.
+    pub(super) bytes: usize,
+}
+
+/// What one subtopology, topic, setting or index takes beside its texts, with what is remembered of it.
+const SUBTOPOLOGY_BYTES: usize = 320;
+const TOPIC_BYTES: usize = 224;
+const TEXT_BYTES: usize = 80;
+
+/// What an index counts: more than it takes, because each is looked up whenever the cluster has changed.
+const INDEX_BYTES: usize = 16;
 
 /// How much of a client's words a message repeats.
 const SHOWN_BYTES_MAX: usize = 300;
@@ -31,13 +50,19 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// STREAMS_INVALID_TOPOLOGY for one that cannot be.
+    /// STREAMS_INVALID_TOPOLOGY for one that cannot be, POLICY_VIOLATION for one that would take more than `bytes_max`.
     pub(super) fn from_request(
         topology: &asked::Topology,
         subtopologies_max: usize,
+        bytes_max: usize,
     ) -> Result<Topology, Refusal> {
         if topology.subtopologies.len() > subtopologies_max {
             return invalid(format!("There are more than {subtopologies_max} subtopologies."));
+        }
+        // Before it is copied.
+        if topology.subtopologies.iter().map(asked_bytes).sum::<usize>() > bytes_max {
+            let message = format!("The topology takes more than {bytes_max} bytes.");
+            return Err(Refusal::new(ErrorCode::PolicyViolation, message));
         }
         let subtopologies = topology.subtopologies.iter().map(subtopology_from_request);
         let topology = Topology::new(StreamsGroupTopologyValue {
@@ -59,26 +84,44 @@ impl Topology {
 
     fn new(mut value: StreamsGroupTopologyValue) -> Topology {
         value.subtopologies.sort_by(|one, other| one.subtopology_id.cmp(&other.subtopology_id));
-        Topology(value)
+        let size = |it: &Subtopology| SourcesSize {
+            count: sources(it).count(),
+            bytes: sources(it).map(|topic| topic.len()).sum(),
+        };
+        let sources = value.subtopologies.iter().map(size).collect();
+        Topology { value, sources, last_seen: LastSeen::default() }
+    }
+
+    pub(super) fn last_seen(&self) -> &LastSeen {
+        &self.last_seen
     }
 
     /// As it is in the log.
     pub(super) fn to_record(&self) -> StreamsGroupTopologyValue {
-        self.0.clone()
+        self.value.clone()
     }
 
     /// Its version, which the application counts.
     pub fn epoch(&self) -> i32 {
-        self.0.epoch
+        self.value.epoch
     }
 
     pub(super) fn subtopologies(&self) -> &[Subtopology] {
-        &self.0.subtopologies
+        &self.value.subtopologies
     }
 
     pub(super) fn subtopology(&self, id: &str) -> Option<&Subtopology> {
-        let place = self.0.subtopologies.binary_search_by(|it| it.subtopology_id.as_str().cmp(id));
-        place.ok().map(|place| &self.0.subtopologies[place])
+        self.place(id).map(|place| &self.value.subtopologies[place])
+    }
+
+    /// How much the sources of a subtopology are.
+    pub(super) fn sources_size(&self, id: &str) -> SourcesSize {
+        self.place(id).map(|place| self.sources[place]).unwrap_or_default()
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        let of = &self.value.subtopologies;
+        of.binary_search_by(|it| it.subtopology_id.as_str().cmp(id)).ok()
     }
 
     /// The subtopology that reads a topic.
@@ -103,10 +146,10 @@ impl Topology {
 
     /// Whether it can be.
     fn check(&self) -> Result<(), Refusal> {
-        if self.0.epoch < 0 {
+        if self.value.epoch < 0 {
             return invalid("The topology's epoch is negative.".to_owned());
         }
-        for pair in self.0.subtopologies.windows(2) {
+        for pair in self.value.subtopologies.windows(2) {
             if pair[0].subtopology_id == pair[1].subtopology_id {
                 let id = excerpt(&pair[0].subtopology_id, SHOWN_BYTES_MAX);
                 return invalid(format!("Subtopology {id} is there twice."));
@@ -159,10 +202,16 @@ impl Topology {
             ..Default::default()
         });
         described::Topology {
-            epoch: self.0.epoch,
+            epoch: self.value.epoch,
             subtopologies: Some(subtopologies.collect()),
             ..Default::default()
         }
+    }
+}
+
+impl PartialEq for Topology {
+    fn eq(&self, other: &Topology) -> bool {
+        self.value == other.value
     }
 }
 
@@ -234,7 +283,30 @@ fn check_subtopology(
             "A copartition group of subtopology {id} names a topic that is not there."
         ));
     }
-    Ok(())
+    check_repetitions(subtopology, id)
+}
+
+/// The work on a topology goes by its names: none is there twice in its list.
+fn check_repetitions(subtopology: &Subtopology, id: &str) -> Result<(), Refusal> {
+    let changelogs = subtopology.state_changelog_topics.iter().map(|topic| &topic.name);
+    if !are_unique(sources(subtopology))
+        || !are_unique(&subtopology.repartition_sink_topics)
+        || !are_unique(changelogs)
+    {
+        return invalid(format!("Subtopology {id} names a topic twice."));
+    }
+    let is_repeating = |group: &CopartitionGroup| {
+        !are_unique(&group.source_topics) || !are_unique(&group.repartition_source_topics)
+    };
+    match subtopology.copartition_groups.iter().any(is_repeating) {
+        true => invalid(format!("A copartition group of subtopology {id} names a topic twice.")),
+        false => Ok(()),
+    }
+}
+
+fn are_unique<T: Eq + Hash>(all: impl IntoIterator<Item = T>) -> bool {
+    let mut seen = HashSet::new();
+    all.into_iter().all(|each| seen.insert(each))
 }
 
 fn own(text: &WireString) -> WireString {
@@ -306,23 +378,34 @@ fn own_subtopology(it: &Subtopology) -> Subtopology {
     }
 }
 
+/// The bytes of a subtopology, as it is in the log or in a request: the fields have the same names.
+macro_rules! bytes_of {
+    ($it:expr) => {{
+        let it = $it;
+        let text = |text: &WireString| TEXT_BYTES + text.len();
+        let topics = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
+        let topics = topics.map(|topic| {
+            let configs = topic.topic_configs.iter().map(|it| text(&it.key) + text(&it.value));
+            TOPIC_BYTES + topic.name.len() + configs.sum::<usize>()
+        });
+        let groups = it.copartition_groups.iter().map(|group| {
+            let given = group.source_topics.len() + group.source_topic_regex.len();
+            TOPIC_BYTES + (given + group.repartition_source_topics.len()) * INDEX_BYTES
+        });
+        let texts = it.source_topics.iter().chain(&it.source_topic_regex);
+        let texts = texts.chain(&it.repartition_sink_topics).map(text);
+        SUBTOPOLOGY_BYTES
+            + it.subtopology_id.len()
+            + texts.sum::<usize>()
+            + topics.sum::<usize>()
+            + groups.sum::<usize>()
+    }};
+}
+
 fn subtopology_bytes(it: &Subtopology) -> usize {
-    let text = |text: &WireString| TEXT_BYTES + text.len();
-    let topic = |topic: &TopicInfo| {
-        let configs = topic.topic_configs.iter().map(|it| text(&it.key) + text(&it.value));
-        TOPIC_BYTES + topic.name.len() + configs.sum::<usize>()
-    };
-    let groups = it.copartition_groups.iter().map(|group| {
-        let indexes =
-            [&group.source_topics, &group.source_topic_regex, &group.repartition_source_topics];
-        TOPIC_BYTES + indexes.into_iter().map(Vec::len).sum::<usize>() * size_of::<i16>()
-    });
-    let texts =
-        it.source_topics.iter().chain(&it.source_topic_regex).chain(&it.repartition_sink_topics);
-    let topics = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
-    SUBTOPOLOGY_BYTES
-        + it.subtopology_id.len()
-        + texts.map(text).sum::<usize>()
-        + topics.map(topic).sum::<usize>()
-        + groups.sum::<usize>()
+    bytes_of!(it)
+}
+
+fn asked_bytes(it: &asked::Subtopology) -> usize {
+    bytes_of!(it)
 }

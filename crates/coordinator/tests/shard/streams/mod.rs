@@ -1,5 +1,6 @@
 //! Streams groups (KIP-1071).
 
+mod bounds;
 mod simulation;
 mod stories;
 mod story;
