@@ -147,6 +147,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 while let Some(key) = map.next_key::<String>()? {
                     match map.next_value_seed(self.of(of))? {
                         Some(value) if entries.len() < max => entries.push((key, value)),
+                        // Of one with a bound, the model's check says that there are too many.
+                        Some(_) if self.shape.max.is_none() => {
+                            self.errors.note(format!("A map has at most {max} entries"));
+                        }
                         _ => {}
                     }
                 }

@@ -26,8 +26,15 @@ const TABLES_PAGE: usize = 100;
 /// How long a change of the metadata may take.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 
-/// One append can hold what several requests write.
-const BATCH_BYTES_MAX: &str = "12582912";
+/// The settings of a table's topic.
+///
+/// One append can hold what several requests write. Deletions are told for a day, whatever other topics do: a view that read no
+/// further for a while must not miss one.
+const TOPIC_CONFIGS: [(&str, &str); 3] = [
+    ("cleanup.policy", "compact"),
+    ("max.message.bytes", "12582912"),
+    ("delete.retention.ms", "86400000"),
+];
 
 pub(super) async fn create(call: &TableCall) -> Result<Structure, Refused> {
     let name = call.table_name()?;
@@ -61,7 +68,7 @@ async fn make_topic(call: &TableCall, name: &str) -> Result<(), ApiError> {
         num_partitions: 1,
         replication_factor: -1,
         assignments: Vec::new(),
-        configs: [("cleanup.policy", "compact"), ("max.message.bytes", BATCH_BYTES_MAX)]
+        configs: TOPIC_CONFIGS
             .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
             .to_vec(),
     };
@@ -332,4 +339,17 @@ pub(super) async fn update_backups(call: &TableCall) -> Result<Structure, Refuse
         Ok(Structure::new().with("ContinuousBackupsDescription", description))
     };
     found.table.write(&call.service.node, Box::new(change)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::IDLE_MAX;
+    use super::*;
+
+    #[test]
+    fn deletions_are_told_for_longer_than_views_are_kept() {
+        let retention = TOPIC_CONFIGS.iter().find(|(name, _)| *name == "delete.retention.ms");
+        let retention = retention.expect("is set").1.parse().expect("is a number");
+        assert!(Duration::from_millis(retention) >= IDLE_MAX.max(Duration::from_secs(24 * 3_600)));
+    }
 }

@@ -14,6 +14,9 @@ const DEPTH_MAX: usize = 32;
 /// Entries that a list, a set or a map has at most; more of them are not read.
 const ENTRIES_MAX: usize = 999;
 
+/// An item's size, as DynamoDB bounds it.
+pub(crate) const ITEM_BYTES_MAX: usize = 400 << 10;
+
 /// What an attribute takes beside its content, in bytes: an estimate.
 const OVERHEAD_BYTES: usize = 48;
 
@@ -240,23 +243,7 @@ fn too_many() -> ApiError {
     ))
 }
 
-/// Levels of an item.
-fn depth_of(item: &Item) -> usize {
-    1 + item.values().map(depth_of_one).max().unwrap_or(0)
-}
-
-fn depth_of_one(attribute: &Attribute) -> usize {
-    match attribute {
-        Attribute::Map(map) => depth_of(map),
-        Attribute::List(list) => 1 + list.iter().map(depth_of_one).max().unwrap_or(0),
-        _ => 0,
-    }
-}
-
-/// Refuses an item that has more levels than a request may have.
-pub(crate) fn check_depth(item: &Item) -> Result<(), ApiError> {
-    match depth_of(item) > DEPTH_MAX + 1 {
-        true => Err(ApiError::validation("Nesting Levels have exceeded supported limits")),
-        false => Ok(()),
-    }
+/// Refuses an item that could not be read from the log again.
+pub(crate) fn check_readable(item: &Item) -> Result<(), ApiError> {
+    item_of(Some(&item_value(item))).map(|_| ())
 }

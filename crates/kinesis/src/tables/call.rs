@@ -101,13 +101,13 @@ impl TableCall {
         self.service.allows(&requester, permission, resource, &self.access_memory)
     }
 
-    /// The table that the request names, for who may do that with it.
-    pub(super) fn table(&self, permissions: &[Permission]) -> Result<FoundTable, ApiError> {
+    /// The name of the table that the request names, for who may do that with it.
+    pub(super) fn allowed(&self, permissions: &[Permission]) -> Result<String, ApiError> {
         let name = self.table_name()?;
         for permission in permissions {
             self.check(*permission, &name)?;
         }
-        self.find(name).ok_or_else(no_table)
+        Ok(name)
     }
 
     /// The table of a name, without asking who wants it.

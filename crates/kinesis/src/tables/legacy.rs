@@ -1,5 +1,7 @@
 //! Conditions and changes as requests had them before there were expressions. The client library's leases use them still.
 
+use std::sync::Arc;
+
 use super::attribute::Attribute;
 use super::expression::condition::{Comparison, Condition, Operand};
 use super::expression::path::Path;
@@ -71,7 +73,8 @@ pub(crate) fn comparison_of(
     let wrong_count = || {
         invalid(format!("Invalid number of argument(s) for the {comparison} ComparisonOperator"))
     };
-    let mut operands = values.into_iter().map(Operand::Value).collect::<Vec<_>>();
+    let mut operands =
+        values.into_iter().map(|value| Operand::Value(Arc::new(value))).collect::<Vec<_>>();
     let count = operands.len();
     let is_right = match comparison {
         "NULL" | "NOT_NULL" => count == 0,
@@ -118,7 +121,7 @@ pub(crate) fn attribute_updates(input: &Structure) -> Result<Option<Vec<Action>>
     let mut actions = Vec::with_capacity(updates.len());
     for (attribute, update) in updates {
         let Value::Structure(update) = update else { continue };
-        let value = update.get("Value").map(Attribute::of).transpose()?;
+        let value = update.get("Value").map(Attribute::of).transpose()?.map(Arc::new);
         let path = Path::of(attribute.as_str());
         let action = update.text("Action").unwrap_or("PUT");
         actions.push(match (action, value) {
@@ -143,6 +146,7 @@ mod tests {
     use crate::json;
     use crate::tables::OPERATIONS;
     use crate::tables::attribute::{Item, item_of};
+    use crate::tables::expression::condition::Work;
     use crate::tables::expression::update::updated;
     use crate::type_error::TypeErrors;
 
@@ -195,7 +199,11 @@ mod tests {
                 r#"{{"Expected":{{{expected_attributes}}},"ConditionalOperator":"{operator}"}}"#
             );
             let condition = expected(&input(&body)).expect("is right").expect("is there");
-            assert_eq!(condition.holds(&lease()), holds, "{body}");
+            assert_eq!(
+                condition.holds(&lease(), &Work::default()).expect("is cheap"),
+                holds,
+                "{body}"
+            );
         }
     }
 
@@ -236,5 +244,20 @@ mod tests {
         assert_eq!(after, item_of(input(expected).get("Key")).expect("is an item"));
         let nothing = attribute_updates(&input(r#"{"AttributeUpdates":{"a":{"Action":"ADD"}}}"#));
         assert!(nothing.is_err());
+    }
+
+    #[test]
+    fn maps_that_are_too_long_are_refused_and_not_cut() {
+        let update = OPERATIONS.iter().find(|it| it.text == "UpdateItem").expect("is served");
+        for member in ["AttributeUpdates", "Expected"] {
+            for (count, is_right) in [(1_000, true), (1_001, false)] {
+                let entries = (0..count).map(|it| format!(r#""{it}":{{"Value":{{"N":"1"}}}}"#));
+                let body =
+                    format!(r#"{{"{member}":{{{}}}}}"#, entries.collect::<Vec<_>>().join(","));
+                let errors = TypeErrors::default();
+                json::decode(body.as_bytes(), update.input, &errors).expect("is JSON");
+                assert_eq!(errors.into_first().is_none(), is_right, "{member}: {count}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! GetItem, Query and Scan.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use logway_node::access::Operation as Permission;
@@ -10,7 +11,7 @@ use super::call::{TableCall, no_table};
 use super::definition::{Definition, Index, KeyAttribute, Projection};
 use super::error::Refused;
 use super::expression::Placeholders;
-use super::expression::condition::{Comparison, Condition, Operand};
+use super::expression::condition::{Comparison, Condition, Operand, Work};
 use super::expression::path::{Path, projected};
 use super::state::State;
 use crate::error::ApiError;
@@ -30,11 +31,12 @@ const NOT_READ: [(&str, &str); 3] = [
 ];
 
 pub(super) async fn get(call: &TableCall) -> Result<Structure, Refused> {
+    let name = call.allowed(&[Permission::Read])?;
     let placeholders = Placeholders::of(&call.input)?;
     let paths = paths(&call.input, &placeholders)?;
     placeholders.check_used()?;
     let key = item_of(call.input.get("Key"))?;
-    let found = call.table(&[Permission::Read])?;
+    let found = call.find(name).ok_or_else(no_table)?;
     let read = |state: &State| {
         let definition = state.definition.as_ref().ok_or_else(no_table)?;
         let item = state.items.get(&definition.check_key(&key)?);
@@ -54,7 +56,15 @@ fn paths(input: &Structure, placeholders: &Placeholders) -> Result<Option<Vec<Pa
     match placeholders.paths(input)? {
         Some(paths) => Ok(Some(paths)),
         None if names.is_empty() => Ok(None),
-        None => Ok(Some(names.into_iter().map(Path::of).collect())),
+        None => {
+            let mut seen = BTreeSet::new();
+            if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+                return Err(ApiError::validation(format!(
+                    "One or more parameter values were invalid: Duplicate value in attribute name: {name}"
+                )));
+            }
+            Ok(Some(names.into_iter().map(Path::of).collect()))
+        }
     }
 }
 
@@ -131,20 +141,22 @@ fn segment(input: &Structure) -> Result<Option<(u32, u32)>, ApiError> {
 }
 
 pub(super) async fn scan(call: &TableCall) -> Result<Structure, Refused> {
-    read_page(call, Wish::of(&call.input)?).await
+    let name = call.allowed(&[Permission::Read])?;
+    read_page(call, name, Wish::of(&call.input)?).await
 }
 
 pub(super) async fn query(call: &TableCall) -> Result<Structure, Refused> {
+    let name = call.allowed(&[Permission::Read])?;
     let wish = Wish::of(&call.input)?;
     if wish.key.is_none() {
         let message = "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.";
         return Err(ApiError::validation(message).into());
     }
-    read_page(call, wish).await
+    read_page(call, name, wish).await
 }
 
-async fn read_page(call: &TableCall, wish: Wish) -> Result<Structure, Refused> {
-    let found = call.table(&[Permission::Read])?;
+async fn read_page(call: &TableCall, name: String, wish: Wish) -> Result<Structure, Refused> {
+    let found = call.find(name).ok_or_else(no_table)?;
     let node = &call.service.node;
     let _share = node.memory.building.take(PAGE_BYTES * HELD_FACTOR).await;
     let page = found.table.read(node, |state| page(state, &wish)).await??;
@@ -182,7 +194,7 @@ fn page(state: &State, wish: &Wish) -> Result<Page, ApiError> {
         let hash = index.map_or(&definition.key, |index| &index.hash);
         check_looks_up(condition, hash)?;
     }
-    let mut candidates = candidates(state, wish, index);
+    let mut candidates = candidates(state, wish, index)?;
     if let Some(index) = index {
         // Stable: those that are equal stay in the order of the table's key.
         candidates.sort_by(|(_, one), (_, other)| index.order(one, other));
@@ -195,11 +207,26 @@ fn page(state: &State, wish: &Wish) -> Result<Page, ApiError> {
         None => 0,
     };
     let mut page = Page::default();
-    let (mut bytes, total) = (0, candidates.len());
+    let (mut bytes, total, work) = (0, candidates.len(), Work::default());
+    let mut before: Option<&Arc<Item>> = None;
     for (position, (_, item)) in candidates.into_iter().enumerate().skip(begin) {
+        let is_wanted = match &wish.filter {
+            Some(filter) => filter.holds(item, &work),
+            None => Ok(true),
+        };
+        let is_wanted = match (is_wanted, before) {
+            (Ok(is_wanted), _) => is_wanted,
+            // The next page looks at this one, with work of its own.
+            (Err(_), Some(before)) => {
+                page.last = Some(keys_of(definition, index, before, &[]));
+                break;
+            }
+            (Err(exhausted), None) => return Err(exhausted.into()),
+        };
+        before = Some(item);
         page.scanned += 1;
         bytes += item_bytes(item);
-        if wish.filter.as_ref().is_none_or(|filter| filter.holds(item)) {
+        if is_wanted {
             page.items.push(match index.map(|index| &index.projection) {
                 Some(Projection::Keys(others)) => {
                     Arc::new(keys_of(definition, index, item, others))
@@ -221,14 +248,22 @@ fn candidates<'a>(
     state: &'a State,
     wish: &Wish,
     index: Option<&Index>,
-) -> Vec<(&'a [u8], &'a Arc<Item>)> {
-    let is_wanted = |(key, item): &(&[u8], &Arc<Item>)| {
-        index.is_none_or(|index| index.has(item))
-            && wish.key.as_ref().is_none_or(|condition| condition.holds(item))
-            && wish.segment.is_none_or(|(segment, total)| segment_of(key, total) == segment)
-    };
-    let items = state.items.iter().map(|(key, item)| (key.as_slice(), item));
-    items.filter(is_wanted).collect()
+) -> Result<Vec<(&'a [u8], &'a Arc<Item>)>, ApiError> {
+    let work = Work::default();
+    let mut candidates = Vec::new();
+    for (key, item) in &state.items {
+        let is_there = index.is_none_or(|index| index.has(item))
+            && wish.segment.is_none_or(|(segment, total)| segment_of(key, total) == segment);
+        let is_wanted = is_there
+            && match &wish.key {
+                Some(condition) => condition.holds(item, &work)?,
+                None => true,
+            };
+        if is_wanted {
+            candidates.push((key.as_slice(), item));
+        }
+    }
+    Ok(candidates)
 }
 
 fn segment_of(key: &[u8], total: u32) -> u32 {
@@ -286,5 +321,87 @@ fn check_looks_up(condition: &Condition, hash: &KeyAttribute) -> Result<(), ApiE
             "Query condition missed key schema element: {}",
             hash.name
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attribute::Attribute;
+    use super::super::state::Draft;
+    use super::*;
+    use crate::json;
+    use crate::tables::OPERATIONS;
+    use crate::type_error::TypeErrors;
+
+    fn input(operation: &str, body: &str) -> Structure {
+        let operation = OPERATIONS.iter().find(|it| it.text == operation).expect("is served");
+        json::decode(body.as_bytes(), operation.input, &TypeErrors::default()).expect("is JSON")
+    }
+
+    #[test]
+    fn an_attribute_is_wanted_once() {
+        let input = input("GetItem", r#"{"AttributesToGet":["a","b","a"]}"#);
+        let placeholders = Placeholders::of(&input).expect("are right");
+        let error = paths(&input, &placeholders).expect_err("has a twice");
+        let message = error.message.unwrap_or_default();
+        assert!(message.ends_with("Duplicate value in attribute name: a"), "{message}");
+    }
+
+    fn state(count: u32) -> State {
+        let mut state = State::default();
+        let mut draft = Draft::of(&state);
+        draft.define(Definition {
+            key: KeyAttribute { name: "k".to_owned(), kind: "S".to_owned() },
+            indexes: Vec::new(),
+            created_ms: 0,
+            is_on_demand: true,
+            throughput: (0, 0),
+            is_protected: false,
+            is_backed_up: false,
+        });
+        for number in 0..count {
+            let key = format!("{number:04}");
+            let text = Attribute::Text("x".repeat(100 << 10));
+            let item = Item::from([
+                ("k".to_owned(), Attribute::Text(key.clone())),
+                ("a".to_owned(), text),
+            ]);
+            draft.set(format!("i{key}").into_bytes(), Some(item)).expect("has room");
+        }
+        draft.into_changes().into_iter().for_each(|change| state.apply(change));
+        state
+    }
+
+    /// A scan with so many searches in the filter, behind an item.
+    fn wish(searches: usize, start: Option<Item>) -> Wish {
+        let filter = vec!["contains(a,:v)"; searches].join(" OR ");
+        let body = format!(
+            r#"{{"FilterExpression":"{filter}","ExpressionAttributeValues":{{":v":{{"S":"y"}}}}}}"#
+        );
+        Wish { start, ..Wish::of(&input("Scan", &body)).expect("is right") }
+    }
+
+    #[test]
+    fn a_page_ends_where_its_filter_has_looked_at_enough() {
+        // Each item costs 20 MiB: a page has three, and the whole table would be one by its bytes.
+        let state = state(8);
+        let (mut start, mut scanned) = (None, Vec::new());
+        loop {
+            let page = page(&state, &wish(200, start)).expect("is read");
+            scanned.push(page.scanned);
+            match page.last {
+                Some(last) => start = Some(last),
+                None => break,
+            }
+        }
+        assert_eq!(scanned, [3, 3, 2]);
+    }
+
+    #[test]
+    fn a_key_condition_that_takes_too_much_is_refused() {
+        let filter = wish(200, None);
+        let wish = Wish { key: filter.filter, ..wish(1, None) };
+        let refused = candidates(&state(8), &wish, None).expect_err("takes too much");
+        assert_eq!(refused.name, "ValidationException");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::attribute::{Item, item_bytes, item_of, item_value};
+use super::attribute::{ITEM_BYTES_MAX, Item, item_bytes, item_of, item_value};
 use super::definition::{DEFINITION_KEY, Definition, Extent, ITEM_KEY};
 use super::error::Refused;
 use super::shapes::{OPERATIONS, TableOperation};
@@ -19,9 +19,6 @@ const TABLE_BYTES_MAX: usize = 32 << 20;
 
 /// What an item takes beside its attributes, in bytes: an estimate.
 const ITEM_BYTES: usize = 128;
-
-/// An item's size, as DynamoDB bounds it.
-const ITEM_BYTES_MAX: usize = 400 << 10;
 
 /// What one request may write, in bytes.
 pub(super) const WRITE_BYTES_MAX: usize = 4 << 20;
@@ -58,7 +55,8 @@ impl State {
         Extent { items: self.items.len(), bytes: self.bytes }
     }
 
-    /// Takes over a record of the log. Other programs may write to the topic: what is no record of a table changes nothing.
+    /// Takes over a record of the log. Other programs may write to the topic. With a value that is no item, the key has none:
+    /// the one before it is gone on nodes that read the log after it is compacted, and so on all of them.
     pub(super) fn apply_record(&mut self, key: &[u8], value: Option<&[u8]>) {
         if key == DEFINITION_KEY {
             let definition = value.and_then(|value| serde_json::from_slice(value).ok());
@@ -67,7 +65,11 @@ impl State {
             match value.map(decoded) {
                 None => self.set(key, None),
                 Some(Some(item)) => self.set(key, Some(Arc::new(item))),
-                Some(None) => tracing::debug!("a record of a table's topic is no item"),
+                Some(None) => {
+                    let shown = String::from_utf8_lossy(key);
+                    tracing::warn!(%shown, "a record of a table's topic is no item: the table has none of this key");
+                    self.set(key, None);
+                }
             }
         }
     }
@@ -104,8 +106,10 @@ fn encoded(item: &Item) -> Bytes {
 fn decoded(value: &[u8]) -> Option<Item> {
     // An item is in the log as GetItem gives it.
     let get = OPERATIONS.iter().find(|operation| operation.name == TableOperation::GetItem)?;
-    let decoded = json::decode(value, get.output?, &TypeErrors::default())?;
-    item_of(Some(decoded.get("Item")?)).ok()
+    let errors = TypeErrors::default();
+    let decoded = json::decode(value, get.output?, &errors)?;
+    let item = item_of(Some(decoded.get("Item")?)).ok()?;
+    errors.into_first().is_none().then_some(item)
 }
 
 /// A table with what is about to be written.
@@ -254,7 +258,11 @@ mod tests {
             copy.apply_record(&change.key, change.value.as_deref());
             state.apply(change);
         }
+        copy.apply_record(b"ic", Some(br#"{"Item":{"k":{"S":"c"}}}"#));
+        assert!(copy.items.contains_key(b"ic".as_slice()));
         copy.apply_record(b"ic", Some(b"nonsense"));
+        let other_type = br#"{"Item":{"k":{"S":"c"},"n":{"N":5}}}"#;
+        copy.apply_record(b"ic", Some(other_type));
         copy.apply_record(b"other", Some(b"{}"));
         assert_eq!(copy.items, state.items);
         assert_eq!((copy.extent(), copy.items.len()), (state.extent(), 1));

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +28,9 @@ use crate::value::Structure;
 /// How long a write is tried.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 
+/// How long a write waits to be tried.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// How long a reader waits for the view to be up to date.
 const READ_MAX: Duration = Duration::from_secs(10);
 
@@ -45,7 +48,7 @@ const QUEUE_MAX: usize = 1_000;
 const RETRY: Duration = Duration::from_millis(20);
 
 /// A view that nobody has asked for so long is given up. Deleted keys are told in the log for longer.
-const IDLE_MAX: Duration = Duration::from_secs(600);
+pub(super) const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// What all views of a node take, in bytes.
 const VIEWS_BYTES_MAX: usize = 128 << 20;
@@ -55,9 +58,12 @@ const WRITE_ID: &str = "kinesis.table.write";
 
 /// The tables of which this node has a view.
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
+pub(crate) struct Tables(Arc<Views>);
+
+#[derive(Debug, Default)]
+struct Views {
     tables: Mutex<HashMap<TopicId, Arc<Table>>>,
-    used_bytes: Arc<AtomicUsize>,
+    used_bytes: AtomicUsize,
 }
 
 /// A request that writes. It may be done more than once, of which the last one counts.
@@ -66,6 +72,8 @@ pub(super) type Write = Box<dyn FnMut(&mut Draft<'_>) -> Result<Structure, Refus
 struct Waiting {
     write: Write,
     answer: oneshot::Sender<Result<Structure, Refused>>,
+    /// It is not tried later.
+    deadline: Instant,
 }
 
 #[derive(Default)]
@@ -83,7 +91,7 @@ pub(super) struct Table {
     last_asked: Mutex<Instant>,
     /// Of the view.
     bytes: AtomicUsize,
-    used_bytes: Arc<AtomicUsize>,
+    views: Weak<Views>,
 }
 
 impl std::fmt::Debug for Table {
@@ -94,7 +102,9 @@ impl std::fmt::Debug for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.used_bytes.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let Some(views) = self.views.upgrade() {
+            views.used_bytes.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 }
 
@@ -119,20 +129,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Tables {
     /// The view of a table that the metadata has.
     pub(super) fn table(&self, topic: TopicId, image: &MetadataImage) -> Arc<Table> {
-        let mut tables = lock(&self.tables);
+        let views = &self.0;
+        let mut tables = lock(&views.tables);
         let now = Instant::now();
         tables.retain(|id, table| {
             let is_idle = now.duration_since(*lock(&table.last_asked)) > IDLE_MAX;
             Arc::strong_count(table) > 1 || !is_idle && image.topic_by_id(*id).is_some()
         });
         if !tables.contains_key(&topic)
-            && self.used_bytes.load(Ordering::Relaxed) > VIEWS_BYTES_MAX / 2
+            && views.used_bytes.load(Ordering::Relaxed) > VIEWS_BYTES_MAX / 2
         {
-            let unused = tables.iter().filter(|(_, table)| Arc::strong_count(table) == 1);
-            let oldest = unused.min_by_key(|(_, table)| *lock(&table.last_asked));
-            if let Some(id) = oldest.map(|(id, _)| *id) {
-                tables.remove(&id);
-            }
+            remove_oldest_unused(&mut tables);
         }
         let table = tables.entry(topic).or_insert_with(|| {
             let partition = Partition { topic, number: PartitionId(0) };
@@ -142,11 +149,57 @@ impl Tables {
                 queue: Mutex::default(),
                 last_asked: Mutex::new(now),
                 bytes: AtomicUsize::new(0),
-                used_bytes: Arc::clone(&self.used_bytes),
+                views: Arc::downgrade(views),
             })
         });
         *lock(&table.last_asked) = now;
         Arc::clone(table)
+    }
+}
+
+/// Gives up the view that nobody uses and nobody has asked for the longest. Whether there was one.
+fn remove_oldest_unused(tables: &mut HashMap<TopicId, Arc<Table>>) -> bool {
+    let unused = tables.iter().filter(|(_, table)| Arc::strong_count(table) == 1);
+    let oldest = unused.min_by_key(|(_, table)| *lock(&table.last_asked)).map(|(id, _)| *id);
+    oldest.is_some_and(|id| tables.remove(&id).is_some())
+}
+
+impl Views {
+    /// Whether a view of this size may stay. Others that nobody uses go before it, and no view has to that has its share at most.
+    fn has_room(&self, bytes: usize) -> bool {
+        let mut tables = lock(&self.tables);
+        while self.used_bytes.load(Ordering::Relaxed) > VIEWS_BYTES_MAX {
+            if !remove_oldest_unused(&mut tables) {
+                return bytes <= VIEWS_BYTES_MAX / tables.len().max(1);
+            }
+        }
+        true
+    }
+}
+
+/// Leaves out the writes whose clients have gone, and refuses those that have waited for too long.
+fn shed(waiting: Vec<Waiting>) -> Vec<Waiting> {
+    let now = Instant::now();
+    let (tried, late): (Vec<Waiting>, Vec<Waiting>) = waiting
+        .into_iter()
+        .filter(|waiting| !waiting.answer.is_closed())
+        .partition(|waiting| now < waiting.deadline);
+    for waiting in late {
+        let error = failed("the write has waited for too long, and was not tried");
+        // Its client may have gone away.
+        _ = waiting.answer.send(Err(error.into()));
+    }
+    tried
+}
+
+/// The error of a write that was tried: nobody knows whether it was done.
+fn unknown_outcome(error: ApiError) -> ApiError {
+    match error.status >= 500 {
+        true => error,
+        false => {
+            let reason = error.message.as_deref().unwrap_or(error.name);
+            failed(format!("it is not known whether the write was done: {reason}"))
+        }
     }
 }
 
@@ -179,7 +232,8 @@ impl Table {
             if queue.waiting.len() >= QUEUE_MAX {
                 return Err(throttled("too many requests wait to write to the table").into());
             }
-            queue.waiting.push_back(Waiting { write, answer });
+            let deadline = Instant::now() + WAIT_MAX;
+            queue.waiting.push_back(Waiting { write, answer, deadline });
             if !queue.is_driven {
                 queue.is_driven = true;
                 // A task of its own: a client that goes away must not take the writes of others with it.
@@ -209,10 +263,12 @@ impl Table {
                     sleep(RETRY).await;
                     continue;
                 }
+                Err(error) if tried.is_some() => return Err(unknown_outcome(error)),
                 Err(error) => return Err(error),
             }
             // What was tried at another end was not appended, and never will be.
             if tried.as_ref().is_none_or(|tried| tried.end != view.next) {
+                *round = shed(std::mem::take(round));
                 tried = Some(Tried::of(&view, round));
             }
             let Some(trying) = &tried else { continue };
@@ -272,9 +328,9 @@ impl Table {
             take_over(node, view, read.batches, tried.as_deref_mut()).await?;
             view.next = view.next.max(read.next);
             self.note_bytes(&view.state);
-            if view.state.is_too_large()
-                || self.used_bytes.load(Ordering::Relaxed) > VIEWS_BYTES_MAX
-            {
+            let views = self.views.upgrade();
+            let has_room = views.is_none_or(|views| views.has_room(view.state.extent().bytes));
+            if view.state.is_too_large() || !has_room {
                 *view = View::empty(leader_epoch);
                 self.note_bytes(&view.state);
                 return Err(throttled("there is no memory for the table"));
@@ -297,8 +353,10 @@ impl Table {
     fn note_bytes(&self, state: &State) {
         let bytes = state.extent().bytes;
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.used_bytes.fetch_sub(before, Ordering::Relaxed);
+        if let Some(views) = self.views.upgrade() {
+            views.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+            views.used_bytes.fetch_sub(before, Ordering::Relaxed);
+        }
     }
 }
 
@@ -343,6 +401,10 @@ async fn drive(table: Arc<Table>, node: Arc<Node>) {
             let count = queue.waiting.len().min(ROUND_MAX);
             queue.waiting.drain(..count).collect()
         };
+        round = shed(round);
+        if round.is_empty() {
+            continue;
+        }
         if let Err(error) = table.write_round(&node, &mut round).await {
             for waiting in round.drain(..) {
                 // Its client may have gone away.
@@ -414,5 +476,74 @@ fn of_failure(failure: Failure) -> ApiError {
             ApiError::not_found("Requested resource not found")
         }
         _ => failed(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(deadline: Instant) -> (Waiting, oneshot::Receiver<Result<Structure, Refused>>) {
+        let (answer, answered) = oneshot::channel();
+        let write: Write = Box::new(|_| Ok(Structure::new()));
+        (Waiting { write, answer, deadline }, answered)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_that_nobody_waits_for_are_not_tried() {
+        let later = Instant::now() + WAIT_MAX;
+        let (late, late_answer) = waiting(Instant::now());
+        let (gone, gone_answer) = waiting(later);
+        let (there, mut there_answer) = waiting(later);
+        drop(gone_answer);
+        let left = shed(vec![late, gone, there]);
+        assert_eq!(left.len(), 1);
+        let refused = late_answer.await.expect("is answered").expect_err("is late");
+        assert_eq!((refused.error.name, refused.error.status), ("InternalServerError", 500));
+        assert!(there_answer.try_recv().is_err(), "is not answered yet");
+        let tried = Tried::of(&View::empty(LeaderEpoch::NONE), &mut { left });
+        assert_eq!(tried.answers.len(), 1);
+    }
+
+    #[test]
+    fn a_write_whose_outcome_is_unknown_is_no_throttled_one() {
+        let error = unknown_outcome(throttled("there is no memory for the table"));
+        assert_eq!((error.name, error.status), ("InternalServerError", 500));
+        let gone = failed("nobody leads");
+        assert_eq!(unknown_outcome(gone.clone()), gone);
+    }
+
+    fn table_of(views: &Arc<Views>, id: u8, bytes: usize) -> Arc<Table> {
+        let topic = TopicId(Uuid([id; 16]));
+        let table = Arc::new(Table {
+            partition: Partition { topic, number: PartitionId(0) },
+            view: tokio::sync::Mutex::new(View::empty(LeaderEpoch::NONE)),
+            queue: Mutex::default(),
+            last_asked: Mutex::new(Instant::now() + Duration::from_secs(id.into())),
+            bytes: AtomicUsize::new(bytes),
+            views: Arc::downgrade(views),
+        });
+        views.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        lock(&views.tables).insert(topic, Arc::clone(&table));
+        table
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn views_that_nobody_uses_go_first_and_then_the_large_ones() {
+        const LARGE: usize = VIEWS_BYTES_MAX / 2 - 1;
+        const SMALL: usize = 1_000;
+        let views = Arc::new(Views::default());
+        drop(table_of(&views, 1, LARGE));
+        drop(table_of(&views, 2, SMALL));
+        let used = [table_of(&views, 3, LARGE), table_of(&views, 4, SMALL)];
+        assert!(views.has_room(SMALL), "the oldest one that nobody uses goes");
+        assert_eq!(lock(&views.tables).len(), 3);
+        assert!(lock(&views.tables).contains_key(&TopicId(Uuid([2; 16]))));
+        let other = table_of(&views, 5, LARGE);
+        assert!(views.has_room(SMALL), "a small one may stay");
+        assert!(!views.has_room(LARGE), "a large one may not");
+        assert_eq!(lock(&views.tables).len(), 3, "all of them are used");
+        drop((used, other));
+        assert!(views.has_room(LARGE));
     }
 }

@@ -1,9 +1,49 @@
 //! Whether an item is as a condition says.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Ordering;
+use std::sync::Arc;
+
+use memchr::memmem;
 
 use super::super::attribute::{Attribute, Item};
 use super::path::Path;
+use crate::error::ApiError;
+
+/// What conditions of one request may look at, in bytes. A table answers nobody else meanwhile.
+const WORK_BYTES_MAX: usize = 64 << 20;
+
+/// What a look at an operand costs beside its bytes.
+const LOOK_BYTES: usize = 16;
+
+/// What conditions of a request may still look at, in bytes.
+pub(crate) struct Work(Cell<usize>);
+
+impl Default for Work {
+    fn default() -> Work {
+        Work(Cell::new(WORK_BYTES_MAX))
+    }
+}
+
+/// Conditions have looked at as much as they may.
+#[derive(Debug)]
+pub(crate) struct Exhausted;
+
+impl From<Exhausted> for ApiError {
+    fn from(Exhausted: Exhausted) -> ApiError {
+        ApiError::validation(format!(
+            "The conditions of a request look at {WORK_BYTES_MAX} bytes of items at most: use fewer or simpler ones"
+        ))
+    }
+}
+
+impl Work {
+    fn spend(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.0.set(self.0.get().checked_sub(bytes).ok_or(Exhausted)?);
+        Ok(())
+    }
+}
 
 /// What an item has to be like.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +76,7 @@ pub(crate) enum Operand {
     /// What is there in the item.
     Path(Path),
     /// This one.
-    Value(Attribute),
+    Value(Arc<Attribute>),
     /// The size of what is there in the item.
     Size(Path),
 }
@@ -59,10 +99,23 @@ pub(crate) enum Comparison {
 }
 
 impl Operand {
-    fn of(&self, item: &Item) -> Option<Attribute> {
+    fn of<'a>(
+        &'a self,
+        item: &'a Item,
+        work: &Work,
+    ) -> Result<Option<Cow<'a, Attribute>>, Exhausted> {
+        let names = match self {
+            Operand::Path(path) | Operand::Size(path) => path.name_bytes(),
+            Operand::Value(_) => 0,
+        };
+        work.spend(LOOK_BYTES + names)?;
+        Ok(self.found(item))
+    }
+
+    fn found<'a>(&'a self, item: &'a Item) -> Option<Cow<'a, Attribute>> {
         match self {
-            Operand::Path(path) => path.get(item).cloned(),
-            Operand::Value(value) => Some(value.clone()),
+            Operand::Path(path) => path.get(item).map(Cow::Borrowed),
+            Operand::Value(value) => Some(Cow::Borrowed(&**value)),
             Operand::Size(path) => {
                 let size = match path.get(item)? {
                     Attribute::Text(text) => text.len(),
@@ -74,7 +127,8 @@ impl Operand {
                     Attribute::Map(entries) => entries.len(),
                     Attribute::Number(_) | Attribute::Boolean(_) | Attribute::Null => return None,
                 };
-                super::super::decimal::Decimal::parse(&size.to_string()).ok().map(Attribute::Number)
+                let size = super::super::decimal::Decimal::parse(&size.to_string()).ok()?;
+                Some(Cow::Owned(Attribute::Number(size)))
             }
         }
     }
@@ -84,55 +138,105 @@ impl Condition {
     /// An attribute is equal to a value.
     pub(crate) fn equal(attribute: &str, value: Attribute) -> Condition {
         let path = Operand::Path(Path::of(attribute));
-        Condition::Compare(path, Comparison::Equal, Operand::Value(value))
+        Condition::Compare(path, Comparison::Equal, Operand::Value(Arc::new(value)))
     }
 
     /// Whether it holds for an item; one that is not there is empty.
-    pub(crate) fn holds(&self, item: &Item) -> bool {
+    pub(crate) fn holds(&self, item: &Item, work: &Work) -> Result<bool, Exhausted> {
         match self {
-            Condition::All(all) => all.iter().all(|it| it.holds(item)),
-            Condition::Any(any) => any.iter().any(|it| it.holds(item)),
-            Condition::Not(not) => !not.holds(item),
+            Condition::All(all) => {
+                for one in all {
+                    if !one.holds(item, work)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Condition::Any(any) => {
+                for one in any {
+                    if one.holds(item, work)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Condition::Not(not) => Ok(!not.holds(item, work)?),
             Condition::Compare(one, comparison, other) => {
-                comparison.holds(one.of(item).as_ref(), other.of(item).as_ref())
+                let (one, other) = (one.of(item, work)?, other.of(item, work)?);
+                compare(one.as_deref(), *comparison, other.as_deref(), work)
             }
             Condition::Between(value, low, high) => {
-                let (value, low, high) = (value.of(item), low.of(item), high.of(item));
-                Comparison::GreaterOrEqual.holds(value.as_ref(), low.as_ref())
-                    && Comparison::LessOrEqual.holds(value.as_ref(), high.as_ref())
+                let (low, high) = (low.of(item, work)?, high.of(item, work)?);
+                let value = value.of(item, work)?;
+                let value = value.as_deref();
+                Ok(compare(value, Comparison::GreaterOrEqual, low.as_deref(), work)?
+                    && compare(value, Comparison::LessOrEqual, high.as_deref(), work)?)
             }
             Condition::In(value, values) => {
-                let value = value.of(item);
-                value.is_some() && values.iter().any(|other| other.of(item) == value)
+                let Some(value) = value.of(item, work)? else { return Ok(false) };
+                for other in values {
+                    let other = other.of(item, work)?;
+                    if compare(Some(&*value), Comparison::Equal, other.as_deref(), work)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
-            Condition::Exists(path) => path.get(item).is_some(),
-            Condition::HasType(path, name) => match (path.get(item), name.of(item)) {
-                (Some(value), Some(Attribute::Text(name))) => value.type_name() == name,
-                _ => false,
-            },
-            Condition::BeginsWith(value, prefix) => match (value.of(item), prefix.of(item)) {
-                (Some(Attribute::Text(text)), Some(Attribute::Text(prefix))) => {
-                    text.starts_with(&prefix)
-                }
-                (Some(Attribute::Binary(bytes)), Some(Attribute::Binary(prefix))) => {
-                    bytes.starts_with(&prefix)
-                }
-                _ => false,
-            },
-            Condition::Contains(value, part) => match (value.of(item), part.of(item)) {
-                (Some(value), Some(part)) => contains(&value, &part),
-                _ => false,
-            },
+            Condition::Exists(path) => {
+                work.spend(LOOK_BYTES + path.name_bytes())?;
+                Ok(path.get(item).is_some())
+            }
+            Condition::HasType(path, name) => {
+                work.spend(LOOK_BYTES + path.name_bytes())?;
+                let name = name.of(item, work)?;
+                Ok(match (path.get(item), name.as_deref()) {
+                    (Some(value), Some(Attribute::Text(name))) => value.type_name() == name,
+                    _ => false,
+                })
+            }
+            Condition::BeginsWith(value, prefix) => {
+                let (value, prefix) = (value.of(item, work)?, prefix.of(item, work)?);
+                let (Some(value), Some(prefix)) = (value, prefix) else { return Ok(false) };
+                work.spend(value.size_bytes().min(prefix.size_bytes()))?;
+                Ok(match (&*value, &*prefix) {
+                    (Attribute::Text(text), Attribute::Text(prefix)) => {
+                        text.starts_with(prefix.as_str())
+                    }
+                    (Attribute::Binary(bytes), Attribute::Binary(prefix)) => {
+                        bytes.starts_with(prefix)
+                    }
+                    _ => false,
+                })
+            }
+            Condition::Contains(value, part) => {
+                let (value, part) = (value.of(item, work)?, part.of(item, work)?);
+                let (Some(value), Some(part)) = (value, part) else { return Ok(false) };
+                // A search prepares itself by the whole part.
+                work.spend(value.size_bytes() + part.size_bytes())?;
+                Ok(contains(&value, &part))
+            }
         }
     }
 }
 
+fn compare(
+    one: Option<&Attribute>,
+    comparison: Comparison,
+    other: Option<&Attribute>,
+    work: &Work,
+) -> Result<bool, Exhausted> {
+    if let (Some(one), Some(other)) = (one, other) {
+        work.spend(one.size_bytes().min(other.size_bytes()))?;
+    }
+    Ok(comparison.holds(one, other))
+}
+
 fn contains(value: &Attribute, part: &Attribute) -> bool {
     match (value, part) {
-        (Attribute::Text(text), Attribute::Text(part)) => text.contains(part.as_str()),
-        (Attribute::Binary(bytes), Attribute::Binary(part)) => {
-            part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
+        (Attribute::Text(text), Attribute::Text(part)) => {
+            memmem::find(text.as_bytes(), part.as_bytes()).is_some()
         }
+        (Attribute::Binary(bytes), Attribute::Binary(part)) => memmem::find(bytes, part).is_some(),
         (Attribute::Texts(set), Attribute::Text(part)) => set.contains(part),
         (Attribute::Numbers(set), Attribute::Number(part)) => set.contains(part),
         (Attribute::Binaries(set), Attribute::Binary(part)) => set.contains(part),

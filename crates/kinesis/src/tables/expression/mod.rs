@@ -16,22 +16,23 @@ pub(crate) mod update;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use self::condition::Condition;
 use self::parser::Parser;
 use self::path::Path;
 use self::update::Action;
-use super::attribute::{Attribute, Item, item_of};
+use super::attribute::{Attribute, item_of};
 use crate::error::ApiError;
 use crate::value::Structure;
 
 /// Bytes that an expression has at most.
 const EXPRESSION_BYTES_MAX: usize = 4_096;
 
-/// What expressions of a request stand their names and values for.
+/// What expressions of a request stand their names and values for. They are shared: one may be used many times.
 pub(crate) struct Placeholders {
-    names: BTreeMap<String, String>,
-    values: Item,
+    names: BTreeMap<String, Arc<str>>,
+    values: BTreeMap<String, Arc<Attribute>>,
     used: RefCell<BTreeSet<String>>,
     has_expression: RefCell<bool>,
 }
@@ -39,8 +40,18 @@ pub(crate) struct Placeholders {
 impl Placeholders {
     /// Those of a request.
     pub(crate) fn of(input: &Structure) -> Result<Placeholders, ApiError> {
-        let names = input.text_map("ExpressionAttributeNames").into_iter().collect();
+        let mut names = BTreeMap::new();
+        for (placeholder, name) in input.text_map("ExpressionAttributeNames") {
+            if name.is_empty() || name.len() > u16::MAX.into() {
+                return Err(ApiError::validation(format!(
+                    "ExpressionAttributeNames contains invalid value: attribute names have 1 to 65535 bytes; key: \
+                     {placeholder}"
+                )));
+            }
+            names.insert(placeholder, Arc::from(name));
+        }
         let values = item_of(input.get("ExpressionAttributeValues"))?;
+        let values = values.into_iter().map(|(name, value)| (name, Arc::new(value))).collect();
         let (used, has_expression) = (RefCell::default(), RefCell::new(false));
         Ok(Placeholders { names, values, used, has_expression })
     }
@@ -87,7 +98,7 @@ impl Placeholders {
         parsed.map(Some).map_err(invalid)
     }
 
-    fn name(&self, placeholder: &str) -> Result<String, String> {
+    fn name(&self, placeholder: &str) -> Result<Arc<str>, String> {
         self.used.borrow_mut().insert(placeholder.to_owned());
         self.names.get(placeholder).cloned().ok_or_else(|| {
             format!(
@@ -96,7 +107,7 @@ impl Placeholders {
         })
     }
 
-    fn value(&self, placeholder: &str) -> Result<Attribute, String> {
+    fn value(&self, placeholder: &str) -> Result<Arc<Attribute>, String> {
         self.used.borrow_mut().insert(placeholder.to_owned());
         self.values.get(placeholder).cloned().ok_or_else(|| {
             format!(

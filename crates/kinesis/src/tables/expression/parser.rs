@@ -1,12 +1,13 @@
 //! From tokens to trees.
 
 use std::iter::Peekable;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use super::super::attribute::Attribute;
 use super::Placeholders;
 use super::condition::{Comparison, Condition, Operand};
-use super::path::{Path, Step};
+use super::path::{Path, Step, check_apart};
 use super::tokens::{Token, syntax_error, tokens};
 use super::update::{Action, Sum, Term};
 
@@ -92,7 +93,7 @@ impl<'a> Parser<'a> {
         // A function is a word before a parenthesis; else it is the name of an attribute.
         self.tokens.next();
         if !self.next_is("(") {
-            let path = self.path_from(word)?;
+            let path = self.path_from(word.into())?;
             return self.comparison(Some(Operand::Path(path)));
         }
         self.expect("(")?;
@@ -164,7 +165,7 @@ impl<'a> Parser<'a> {
         {
             self.tokens.next();
             if !self.takes("(") {
-                return Ok(Operand::Path(self.path_from("size".to_owned())?));
+                return Ok(Operand::Path(self.path_from("size".into())?));
             }
             let path = self.path()?;
             self.expect(")")?;
@@ -187,21 +188,13 @@ impl<'a> Parser<'a> {
             }
             seen.push(clause);
             loop {
-                let action = self.action(clause)?;
-                if let Some(other) = actions.iter().find(|it| it.path().overlaps(action.path())) {
-                    return Err(format!(
-                        "Two document paths overlap with each other; must remove or rewrite one of these paths; path \
-                         one: [{}], path two: [{}]",
-                        other.path().attribute,
-                        action.path().attribute
-                    ));
-                }
-                actions.push(action);
+                actions.push(self.action(clause)?);
                 if !self.takes(",") {
                     break;
                 }
             }
         }
+        check_apart(&actions.iter().map(Action::path).collect::<Vec<_>>())?;
         Ok(actions)
     }
 
@@ -241,7 +234,7 @@ impl<'a> Parser<'a> {
             };
             parser.tokens.next();
             if !parser.takes("(") {
-                return Ok(Term::Path(parser.path_from(word)?));
+                return Ok(Term::Path(parser.path_from(word.into())?));
             }
             let term = match word.as_str() {
                 "if_not_exists" => {
@@ -266,6 +259,7 @@ impl<'a> Parser<'a> {
         while self.takes(",") {
             paths.push(self.path()?);
         }
+        check_apart(&paths.iter().collect::<Vec<_>>())?;
         Ok(paths)
     }
 
@@ -274,15 +268,15 @@ impl<'a> Parser<'a> {
         self.path_from(name)
     }
 
-    fn name(&mut self) -> Result<String, String> {
+    fn name(&mut self) -> Result<Arc<str>, String> {
         match self.tokens.next() {
-            Some(Token::Word(word)) => Ok(word),
+            Some(Token::Word(word)) => Ok(word.into()),
             Some(Token::Name(placeholder)) => self.placeholders.name(&placeholder),
             other => Err(unexpected(other.as_ref())),
         }
     }
 
-    fn path_from(&mut self, attribute: String) -> Result<Path, String> {
+    fn path_from(&mut self, attribute: Arc<str>) -> Result<Path, String> {
         let mut path = Path::of(attribute);
         loop {
             if self.takes(".") {
@@ -299,7 +293,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn takes_value(&mut self) -> Result<Option<Attribute>, String> {
+    fn takes_value(&mut self) -> Result<Option<Arc<Attribute>>, String> {
         match self.tokens.next_if(|token| matches!(token, Token::Value(_))) {
             Some(Token::Value(placeholder)) => self.placeholders.value(&placeholder).map(Some),
             _ => Ok(None),

@@ -1,23 +1,25 @@
 //! Where something is in an item.
 
+use std::fmt;
 use std::mem;
+use std::sync::Arc;
 
 use super::super::attribute::{Attribute, Item};
 
 /// A step from a document into it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// To an entry of a map.
-    Name(String),
+    Name(Arc<str>),
     /// To an entry of a list.
     Index(usize),
 }
 
-/// An attribute of an item, or a place in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An attribute of an item, or a place in it. Names are shared: one of a request may be in many paths.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path {
     /// The name of the attribute.
-    pub(crate) attribute: String,
+    pub(crate) attribute: Arc<str>,
     /// From there on.
     pub(crate) steps: Vec<Step>,
 }
@@ -28,16 +30,16 @@ pub(super) const NO_SUCH_PLACE: &str =
 
 impl Path {
     /// An attribute itself.
-    pub(crate) fn of(attribute: impl Into<String>) -> Path {
+    pub(crate) fn of(attribute: impl Into<Arc<str>>) -> Path {
         Path { attribute: attribute.into(), steps: Vec::new() }
     }
 
     /// What is there.
     pub(crate) fn get<'a>(&self, item: &'a Item) -> Option<&'a Attribute> {
-        let mut found = item.get(&self.attribute)?;
+        let mut found = item.get(&*self.attribute)?;
         for step in &self.steps {
             found = match (step, found) {
-                (Step::Name(name), Attribute::Map(map)) => map.get(name)?,
+                (Step::Name(name), Attribute::Map(map)) => map.get(&**name)?,
                 (Step::Index(index), Attribute::List(list)) => list.get(*index)?,
                 _ => return None,
             };
@@ -48,13 +50,13 @@ impl Path {
     /// Puts something there.
     pub(super) fn set(&self, item: &mut Item, value: Attribute) -> Result<(), String> {
         let Some((last, steps)) = self.steps.split_last() else {
-            item.insert(self.attribute.clone(), value);
+            item.insert(self.attribute.to_string(), value);
             return Ok(());
         };
         let parent = self.parent(item, steps).ok_or(NO_SUCH_PLACE)?;
         match (last, parent) {
             (Step::Name(name), Attribute::Map(map)) => {
-                map.insert(name.clone(), value);
+                map.insert(name.to_string(), value);
             }
             (Step::Index(index), Attribute::List(list)) => match list.get_mut(*index) {
                 Some(entry) => *entry = value,
@@ -69,12 +71,12 @@ impl Path {
     /// Takes away what is there, if there is something.
     pub(super) fn remove(&self, item: &mut Item) -> Result<(), String> {
         let Some((last, steps)) = self.steps.split_last() else {
-            item.remove(&self.attribute);
+            item.remove(&*self.attribute);
             return Ok(());
         };
         match (last, self.parent(item, steps).ok_or(NO_SUCH_PLACE)?) {
             (Step::Name(name), Attribute::Map(map)) => {
-                map.remove(name);
+                map.remove(&**name);
             }
             (Step::Index(index), Attribute::List(list)) => {
                 if *index < list.len() {
@@ -87,10 +89,10 @@ impl Path {
     }
 
     fn parent<'a>(&self, item: &'a mut Item, steps: &[Step]) -> Option<&'a mut Attribute> {
-        let mut found = item.get_mut(&self.attribute)?;
+        let mut found = item.get_mut(&*self.attribute)?;
         for step in steps {
             found = match (step, found) {
-                (Step::Name(name), Attribute::Map(map)) => map.get_mut(name)?,
+                (Step::Name(name), Attribute::Map(map)) => map.get_mut(&**name)?,
                 (Step::Index(index), Attribute::List(list)) => list.get_mut(*index)?,
                 _ => return None,
             };
@@ -98,11 +100,55 @@ impl Path {
         Some(found)
     }
 
-    /// Whether one is in the other, or both are the same.
-    pub(super) fn overlaps(&self, other: &Path) -> bool {
-        self.attribute == other.attribute
-            && self.steps.iter().zip(&other.steps).all(|(one, other)| one == other)
+    /// The bytes of its names.
+    pub(super) fn name_bytes(&self) -> usize {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Name(name) => name.len(),
+            Step::Index(_) => 0,
+        });
+        self.attribute.len() + steps.sum::<usize>()
     }
+
+    /// The bytes of the name that [`Path::set`] puts into an item.
+    pub(super) fn last_name_bytes(&self) -> usize {
+        match self.steps.last() {
+            Some(Step::Name(name)) => name.len(),
+            Some(Step::Index(_)) => 0,
+            None => self.attribute.len(),
+        }
+    }
+
+    /// Whether the other one is in this one, or is the same.
+    fn has(&self, other: &Path) -> bool {
+        self.attribute == other.attribute && other.steps.starts_with(&self.steps)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}", self.attribute)?;
+        for step in &self.steps {
+            match step {
+                Step::Name(name) => write!(f, ", {name}")?,
+                Step::Index(index) => write!(f, ", [{index}]")?,
+            }
+        }
+        f.write_str("]")
+    }
+}
+
+/// Refuses paths of which one is in another one, or the same.
+pub(super) fn check_apart(paths: &[&Path]) -> Result<(), String> {
+    let mut sorted: Vec<(usize, &Path)> = paths.iter().copied().enumerate().collect();
+    // All that is in a path comes right behind it.
+    sorted.sort_by(|(_, one), (_, other)| one.cmp(other));
+    let overlap = sorted.windows(2).find(|pair| pair[0].1.has(pair[1].1));
+    let Some([one, other]) = overlap else { return Ok(()) };
+    let (first, second) = if one.0 < other.0 { (one.1, other.1) } else { (other.1, one.1) };
+    Err(format!(
+        "Two document paths overlap with each other; must remove or rewrite one of these paths; path one: {first}, \
+         path two: {second}"
+    ))
 }
 
 /// Of an item, what is at some paths. Entries of lists move together.
@@ -111,10 +157,10 @@ pub(crate) fn projected(item: &Item, paths: &[Path]) -> Item {
     for path in paths {
         let Some(value) = path.get(item) else { continue };
         let nested = path.steps.iter().rev().fold(value.clone(), |value, step| match step {
-            Step::Name(name) => Attribute::Map(Item::from([(name.clone(), value)])),
+            Step::Name(name) => Attribute::Map(Item::from([(name.to_string(), value)])),
             Step::Index(_) => Attribute::List(vec![value]),
         });
-        merge(projection.entry(path.attribute.clone()).or_insert(Attribute::Null), nested);
+        merge(projection.entry(path.attribute.to_string()).or_insert(Attribute::Null), nested);
     }
     projection
 }

@@ -1,8 +1,9 @@
-use super::condition::Condition;
+use super::condition::{Condition, Operand, Work};
 use super::update::updated;
 use super::*;
 use crate::json;
 use crate::tables::OPERATIONS;
+use crate::tables::attribute::Item;
 use crate::type_error::TypeErrors;
 use crate::value::Structure;
 
@@ -64,7 +65,7 @@ fn conditions_hold_as_they_say() {
         ("size = :n", false),
     ] {
         let condition = condition(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(condition.holds(&item), holds, "{text}");
+        assert_eq!(condition.holds(&item, &Work::default()).expect("is cheap"), holds, "{text}");
     }
 }
 
@@ -127,6 +128,7 @@ fn what_cannot_be_changed_so_is_told_why() {
         ("SET a.b = :n", "invalid for update"),
         ("ADD k :n", "incorrect data type"),
         ("SET n = :n, n = :w", "Two document paths overlap"),
+        ("SET n = :n, m.a = :n, m.b = :n, m.a.c = :n", "path one: [m, a], path two: [m, a, c]"),
         ("SET n = :n SET k = :w", "can only be used once"),
         ("PUT n = :n", "Syntax error"),
         ("SET n = :n,", "Syntax error"),
@@ -147,4 +149,77 @@ fn placeholders_that_nobody_uses_are_refused() {
         message.contains("ExpressionAttributeNames unused in expressions: keys: {#o}"),
         "{message}"
     );
+}
+
+#[test]
+fn of_a_value_and_a_name_that_come_often_there_is_one() {
+    let conditions = vec!["#k = :w"; 100].join(" AND ");
+    let input = input(&format!(r#"{{"ConditionExpression":"{conditions}",{VALUES}}}"#));
+    let placeholders = Placeholders::of(&input).expect("are right");
+    let condition = placeholders.condition(&input, "ConditionExpression").expect("is right");
+    let (name, value) = (&placeholders.names["#k"], &placeholders.values[":w"]);
+    assert_eq!((Arc::strong_count(name), Arc::strong_count(value)), (101, 101));
+    drop(condition);
+}
+
+#[test]
+fn what_is_put_is_copied_no_more_than_an_item_has_room_for() {
+    let large = "x".repeat(300 << 10);
+    let values = format!(
+        r#""ExpressionAttributeValues":{{":v":{{"S":"{large}"}},":l":{{"L":[{{"S":"{large}"}}]}}}}"#
+    );
+    for update in ["SET a = :v, b = :v", "SET a = list_append(:l, list_append(:l, :l))"] {
+        let input = input(&format!(r#"{{"UpdateExpression":"{update}",{values}}}"#));
+        let placeholders = Placeholders::of(&input).expect("are right");
+        let actions = placeholders.actions(&input).expect("is right").expect("is there");
+        let error = updated(&Item::new(), &actions).expect_err("is too large");
+        assert!(error.contains("maximum allowed size"), "{error}");
+    }
+}
+
+#[test]
+fn paths_that_overlap_are_refused() {
+    for (paths, told) in [
+        ("a,a,a", "path one: [a], path two: [a]"),
+        ("b,a[0],c,a[0]", "path one: [a, [0]], path two: [a, [0]]"),
+        ("a.b.c,x,a.b", "path one: [a, b, c], path two: [a, b]"),
+    ] {
+        let get = OPERATIONS.iter().find(|it| it.text == "GetItem").expect("is served");
+        let body = format!(r#"{{"ProjectionExpression":"{paths}"}}"#);
+        let input = json::decode(body.as_bytes(), get.input, &TypeErrors::default());
+        let input = input.expect("is JSON");
+        let error = Placeholders::of(&input).and_then(|them| them.paths(&input));
+        let message = error.expect_err(paths).message.unwrap_or_default();
+        assert!(
+            message.starts_with("Invalid ProjectionExpression: Two document paths"),
+            "{message}"
+        );
+        assert!(message.ends_with(told), "{message}");
+    }
+}
+
+#[test]
+fn a_search_takes_as_long_as_what_is_searched() {
+    // A naive search compares 150 KiB at each of 150 thousand places: that takes many seconds.
+    let value = vec![0_u8; 300 << 10];
+    let mut part = vec![0_u8; 150 << 10];
+    part.push(1);
+    let item = Item::from([("a".to_owned(), Attribute::Binary(value.into()))]);
+    let begun = std::time::Instant::now();
+    let part = Operand::Value(Arc::new(Attribute::Binary(part.into())));
+    let contains = Condition::Contains(Operand::Path(Path::of("a")), part);
+    assert!(!contains.holds(&item, &Work::default()).expect("is cheap"));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn conditions_look_at_so_much_and_no_more() {
+    let item = Item::from([("a".to_owned(), Attribute::Text("x".repeat(300 << 10)))]);
+    let absent = Operand::Value(Arc::new(Attribute::Text("y".to_owned())));
+    let one = Condition::Contains(Operand::Path(Path::of("a")), absent);
+    let work = Work::default();
+    let looked = (0..1_000).take_while(|_| one.holds(&item, &work).is_ok()).count();
+    assert!((100..500).contains(&looked), "{looked}");
+    let error = ApiError::from(one.holds(&item, &work).expect_err("is too much"));
+    assert_eq!(error.name, "ValidationException");
 }

@@ -1,6 +1,9 @@
 //! An item with changes.
 
-use super::super::attribute::{Attribute, Item};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::super::attribute::{Attribute, ITEM_BYTES_MAX, Item};
 use super::path::Path;
 
 /// A change.
@@ -11,9 +14,9 @@ pub(crate) enum Action {
     /// `REMOVE`.
     Remove(Path),
     /// `ADD`: to a number, or to a set.
-    Add(Path, Attribute),
+    Add(Path, Arc<Attribute>),
     /// `DELETE`: from a set.
-    Subtract(Path, Attribute),
+    Subtract(Path, Arc<Attribute>),
 }
 
 /// What is set.
@@ -31,7 +34,7 @@ pub(crate) enum Sum {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Term {
     /// This one.
-    Value(Attribute),
+    Value(Arc<Attribute>),
     /// What is there in the item.
     Path(Path),
     /// What is there in the item, or else another value.
@@ -54,32 +57,43 @@ impl Action {
     }
 }
 
-/// An item after changes, all of which see it as it was before.
+const TOO_LARGE: &str = "Item size to update has exceeded the maximum allowed size";
+
+/// An item after changes, all of which see it as it was before. Errors: it would be too large. That is seen before much is copied.
 pub(crate) fn updated(before: &Item, actions: &[Action]) -> Result<Item, String> {
     let mut item = before.clone();
     // Behind all others, and later entries of a list first: so that none moves what another one means.
     let mut removals: Vec<&Path> = Vec::new();
+    // Paths are apart from each other: all that is put is in the item in the end.
+    let mut put_bytes = 0;
+    let mut put = |item: &mut Item, path: &Path, value: Attribute| {
+        put_bytes += path.last_name_bytes() + value.size_bytes();
+        match put_bytes > ITEM_BYTES_MAX {
+            true => Err(TOO_LARGE.to_owned()),
+            false => path.set(item, value),
+        }
+    };
     for action in actions {
         match action {
-            Action::Set(path, sum) => path.set(&mut item, sum.of(before)?)?,
+            Action::Set(path, sum) => put(&mut item, path, sum.of(before)?)?,
             Action::Remove(path) => removals.push(path),
             Action::Add(path, value) => {
                 let sum = match path.get(before) {
                     Some(present) => added(present, value)?,
-                    None => match value {
+                    None => match &**value {
                         Attribute::Number(_)
                         | Attribute::Texts(_)
                         | Attribute::Numbers(_)
-                        | Attribute::Binaries(_) => value.clone(),
+                        | Attribute::Binaries(_) => Attribute::clone(value),
                         _ => return Err(WRONG_TYPE.to_owned()),
                     },
                 };
-                path.set(&mut item, sum)?;
+                put(&mut item, path, sum)?;
             }
             Action::Subtract(path, value) => {
                 let Some(present) = path.get(before) else { continue };
                 match subtracted(present, value)? {
-                    Some(rest) => path.set(&mut item, rest)?,
+                    Some(rest) => put(&mut item, path, rest)?,
                     None => removals.push(path),
                 }
             }
@@ -97,12 +111,12 @@ pub(crate) fn updated(before: &Item, actions: &[Action]) -> Result<Item, String>
 
 impl Sum {
     fn of(&self, item: &Item) -> Result<Attribute, String> {
-        let number = |term: &Term| match term.of(item)? {
+        let number = |term: &Term| match *term.of(item)? {
             Attribute::Number(number) => Ok(number),
             _ => Err(WRONG_TYPE.to_owned()),
         };
         let (one, other) = match self {
-            Sum::One(term) => return term.of(item),
+            Sum::One(term) => return term.of(item).and_then(owned),
             Sum::Plus(one, other) => (number(one)?, number(other)?),
             Sum::Minus(one, other) => (number(one)?, number(other)?.negated()),
         };
@@ -112,25 +126,39 @@ impl Sum {
 }
 
 impl Term {
-    fn of(&self, item: &Item) -> Result<Attribute, String> {
+    fn of<'a>(&'a self, item: &'a Item) -> Result<Cow<'a, Attribute>, String> {
         match self {
-            Term::Value(value) => Ok(value.clone()),
-            Term::Path(path) => path.get(item).cloned().ok_or_else(|| {
+            Term::Value(value) => Ok(Cow::Borrowed(&**value)),
+            Term::Path(path) => path.get(item).map(Cow::Borrowed).ok_or_else(|| {
                 "The provided expression refers to an attribute that does not exist in the item"
                     .to_owned()
             }),
             Term::IfNotExists(path, other) => match path.get(item) {
-                Some(value) => Ok(value.clone()),
+                Some(value) => Ok(Cow::Borrowed(value)),
                 None => other.of(item),
             },
-            Term::ListAppend(one, other) => match (one.of(item)?, other.of(item)?) {
-                (Attribute::List(mut one), Attribute::List(other)) => {
-                    one.extend(other);
-                    Ok(Attribute::List(one))
+            Term::ListAppend(one, other) => {
+                let (one, other) = (one.of(item)?, other.of(item)?);
+                if one.size_bytes() + other.size_bytes() > ITEM_BYTES_MAX {
+                    return Err(TOO_LARGE.to_owned());
                 }
-                _ => Err(WRONG_TYPE.to_owned()),
-            },
+                match (one.into_owned(), other.into_owned()) {
+                    (Attribute::List(mut one), Attribute::List(other)) => {
+                        one.extend(other);
+                        Ok(Cow::Owned(Attribute::List(one)))
+                    }
+                    _ => Err(WRONG_TYPE.to_owned()),
+                }
+            }
         }
+    }
+}
+
+/// A copy of a value, if an item has room for it.
+fn owned(value: Cow<'_, Attribute>) -> Result<Attribute, String> {
+    match value.size_bytes() > ITEM_BYTES_MAX {
+        true => Err(TOO_LARGE.to_owned()),
+        false => Ok(value.into_owned()),
     }
 }
 
