@@ -95,6 +95,18 @@ impl RunningAgent {
         &self.config
     }
 
+    /// Goes on counting what was lost with channels that were closed: in the channel of the same name, or else
+    /// under the name of the old one.
+    pub(crate) fn count_losses(&self, closed: Channels, registry: &Registry) {
+        for (name, (_, channel)) in closed {
+            let lost = usize::try_from(channel.counters.lost.get()).unwrap_or(usize::MAX);
+            match self.channels.get(&name) {
+                Some((_, next)) => next.counters.lost.add(lost),
+                None => registry.add(&name, channel),
+            }
+        }
+    }
+
     /// Ends the sources.
     pub(crate) async fn end_sources(&mut self) {
         self.sources.end("sources").await;

@@ -92,7 +92,7 @@ const RELOAD_DRAIN: Duration = Duration::from_secs(30);
 
 /// Puts another configuration in force. Channels that stay keep what they hold; one that goes, or changes, is emptied
 /// first, and if it does not become empty the old configuration stays.
-async fn reload(
+pub(crate) async fn reload(
     mut agent: RunningAgent,
     config: AgentConfig,
     registry: &Registry,
@@ -115,22 +115,24 @@ async fn reload(
             old.clone()
         }
     };
-    for (name, (settings, channel)) in &channels {
-        if !is_same_channel(settings, next.channels.get(name)) {
-            channel.close().await;
+    let (kept, gone): (Channels, Channels) = channels
+        .into_iter()
+        .partition(|(name, (settings, _))| is_same_channel(settings, next.channels.get(name)));
+    let mut with_losses = Channels::new();
+    for (name, (settings, channel)) in gone {
+        if channel.close().await > 0 {
+            with_losses.insert(name, (settings, channel));
         }
     }
-    let kept: Channels = channels
-        .into_iter()
-        .filter(|(name, (settings, _))| is_same_channel(settings, next.channels.get(name)))
-        .collect();
-    match RunningAgent::start(next, &kept, registry).await {
-        Ok(agent) => Ok(agent),
+    let agent = match RunningAgent::start(next, &kept, registry).await {
+        Ok(agent) => agent,
         Err(error) => {
             tracing::error!(%error, "the new configuration cannot be run; the agent runs on as it was");
-            RunningAgent::start(old, &kept, registry).await
+            RunningAgent::start(old, &kept, registry).await?
         }
-    }
+    };
+    agent.count_losses(with_losses, registry);
+    Ok(agent)
 }
 
 /// Ends in good order: what is in memory is delivered, as far as sinks take it in time.
@@ -138,14 +140,7 @@ async fn finish(mut agent: RunningAgent, patience: Duration) {
     agent.end_sources().await;
     agent.drain(patience, |_, _, channel| !channel.is_durable()).await;
     let channels = agent.end_sinks().await;
-    for (name, (_, channel)) in channels {
-        let lost = channel.close().await;
-        if lost > 0 {
-            tracing::error!(
-                channel = name,
-                events = lost,
-                "events in memory are lost: no sink has taken them"
-            );
-        }
+    for (_, channel) in channels.values() {
+        channel.close().await;
     }
 }

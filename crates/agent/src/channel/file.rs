@@ -107,7 +107,7 @@ pub(super) const FILES: &[Key] = &[
 ];
 
 /// What a put may have: it is one batch in memory, twice.
-const TRANSACTION_BYTES_MAX: u64 = 64 << 20;
+pub(super) const TRANSACTION_BYTES_MAX: u64 = 64 << 20;
 
 /// The most of a log that is read at once.
 const READ_BYTES: u64 = 1 << 20;

@@ -62,6 +62,18 @@ impl MemoryQueue {
         events.drain(..count).collect()
     }
 
+    /// As [`MemoryQueue::take`], and no more bytes than so many; one event at least, if there is one.
+    pub(super) fn take_within(&self, max: usize, bytes_max: u64) -> Vec<Event> {
+        let mut events = self.events();
+        let mut bytes = 0;
+        let fits = |(index, event): &(usize, &Event)| {
+            bytes += event.size_bytes() as u64;
+            *index == 0 || bytes <= bytes_max
+        };
+        let count = events.iter().take(max).enumerate().take_while(fits).count();
+        events.drain(..count).collect()
+    }
+
     /// Back to where they were taken.
     pub(super) fn put_back(&self, taken: Vec<Event>) {
         let mut events = self.events();

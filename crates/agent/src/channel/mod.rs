@@ -171,11 +171,17 @@ impl Channel {
         }
     }
 
-    /// What this kind of channel alone counts.
+    /// What was lost, and what this kind of channel alone counts.
     pub(crate) fn own_counts(&self) -> Vec<(&'static str, u64)> {
+        let lost = self.counters.lost.get();
         match &self.queue {
-            Queue::Topic(topic) => topic.counts().to_vec(),
-            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => Vec::new(),
+            Queue::Topic(topic) => vec![
+                ("EventRepeatedCount", topic.repeated()),
+                ("EventLostCount", topic.lost().saturating_add(lost)),
+            ],
+            Queue::Memory(_) | Queue::File(_) | Queue::Spillable(_) => {
+                vec![("EventLostCount", lost)]
+            }
         }
     }
 
@@ -254,10 +260,23 @@ impl Channel {
         Ok(Taken::new(Arc::clone(self), events, held))
     }
 
-    /// Closes its files. Returns how many events are lost by that.
+    /// Closes its files. Returns how many events are lost by that, which are counted, too.
     pub(crate) async fn close(&self) -> u64 {
+        let lost = self.close_queue().await;
+        self.counters.lost.add(usize::try_from(lost).unwrap_or(usize::MAX));
+        if lost > 0 {
+            tracing::error!(
+                channel = self.name,
+                events = lost,
+                "events in memory are lost: no sink has taken them"
+            );
+        }
+        lost
+    }
+
+    async fn close_queue(&self) -> u64 {
         match &self.queue {
-            Queue::Memory(memory) => memory.room.events(),
+            Queue::Memory(memory) => memory.room.forget(),
             Queue::File(file) => {
                 file.close().await;
                 0

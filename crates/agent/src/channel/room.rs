@@ -107,6 +107,11 @@ impl Room {
         self.freed.notify_waiters();
     }
 
+    /// Nothing is held any more. Returns how many events were.
+    pub(crate) fn forget(&self) -> u64 {
+        std::mem::take(&mut *self.used()).events
+    }
+
     /// How many events are held.
     pub(crate) fn events(&self) -> u64 {
         self.used().events

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use logway_model::Offset;
 
-use super::file::{FILES, FileQueue};
+use super::file::{FILES, FileQueue, TRANSACTION_BYTES_MAX};
 use super::memory::{MemoryQueue, bytes_of};
 use super::room::{Claim, Room};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -234,28 +234,45 @@ impl SpillableQueue {
 
     /// Moves what is in memory to the disk, and closes the files. What has no room there is lost: how much.
     pub(super) async fn close(&self) -> u64 {
-        let Some(disk) = &self.disk else { return self.memory.room.events() };
+        if let Some(disk) = &self.disk {
+            self.move_to(disk).await;
+            disk.close().await;
+        }
+        self.memory.room.forget()
+    }
+
+    /// Moves as many of the events in memory as there is room for, the oldest first. An event that no file takes is
+    /// left out. What is not moved keeps its room.
+    async fn move_to(&self, disk: &FileQueue) {
+        let mut max = MOVED_AT_ONCE;
         loop {
-            let events = self.memory.take(MOVED_AT_ONCE);
+            let events = self.memory.take_within(max, TRANSACTION_BYTES_MAX);
             if events.is_empty() {
-                break;
+                return;
             }
-            let (count, bytes) = (events.len() as u64, bytes_of(&events));
+            let (count, bytes) = (events.len(), bytes_of(&events));
             let moved = async {
                 let claim = disk.claim(&events, Duration::ZERO).await?;
                 disk.put(events.clone()).await?;
                 claim.keep();
                 Ok::<(), ChannelError>(())
             };
-            if let Err(error) = moved.await {
-                tracing::error!(%error, "what is in memory cannot be moved to the disk");
-                self.memory.put_back(events);
-                break;
+            match moved.await {
+                Ok(()) => self.memory.room.give_back(count as u64, bytes),
+                // There may be room for some of them.
+                Err(ChannelError::Full { .. }) if count > 1 => {
+                    self.memory.put_back(events);
+                    max = count / 2;
+                }
+                Err(error) if error.is_final() && count == 1 => {
+                    tracing::error!(%error, "an event in memory cannot be moved to the disk");
+                }
+                Err(error) => {
+                    tracing::error!(%error, "what is in memory cannot be moved to the disk");
+                    return self.memory.put_back(events);
+                }
             }
-            self.memory.room.give_back(count, bytes);
         }
-        disk.close().await;
-        self.memory.room.events()
     }
 }
 

@@ -127,9 +127,13 @@ impl Drop for Taken {
     fn drop(&mut self) {
         let events = std::mem::take(&mut self.events);
         if let Held::Topic(take) = &self.held {
-            // Its partitions are free again, whatever became of its events.
-            self.topic().end(take, events);
-            return self.channel.arrived.notify_waiters();
+            // Its partitions are free again, whatever became of its events. A take that has none wakes nobody:
+            // or takes that find nothing would wake each other for ever.
+            if !take.is_empty() {
+                self.topic().end(take, events);
+                self.channel.arrived.notify_waiters();
+            }
+            return;
         }
         if events.is_empty() {
             return;

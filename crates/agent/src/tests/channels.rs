@@ -224,6 +224,65 @@ async fn an_orderly_end_moves_what_is_in_memory_to_the_disk() {
     assert_eq!(channel.close().await, 50);
 }
 
+/// Two events that no file takes in one transaction, one that no file takes at all, and a small one behind them.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_end_moves_all_that_files_take_whatever_its_size() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_spillable(folder.path(), "byteCapacity = 200000000").await;
+    let sizes = [33 << 20, 33 << 20, 65 << 20, 1];
+    for size in sizes {
+        let events = vec![Event::new(vec![0; size])];
+        channel.reserve(&events).await.expect("there is room").put(events).await.expect("is put");
+    }
+    assert_eq!(channel.close().await, 1);
+    drop(channel);
+    let channel = open_spillable(folder.path(), "").await;
+    let mut found = Vec::new();
+    while channel.len() > 0 {
+        let taken = channel.take(10, SOON).await.expect("is taken");
+        found.extend(taken.events.iter().map(|event| event.body.len()));
+        taken.commit().await.expect("is committed");
+    }
+    assert_eq!(found, [33 << 20, 33 << 20, 1]);
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_end_moves_as_many_events_as_the_disk_has_room_for() {
+    let folder = tempfile::tempdir().expect("is made");
+    let small = "memoryCapacity = 50\noverflowCapacity = 30\noverflowTimeout = 0";
+    let channel = open_spillable(folder.path(), small).await;
+    put(&channel, 0..50).await;
+    assert_eq!(channel.close().await, 20);
+    assert!(channel.own_counts().contains(&("EventLostCount", 20)));
+    drop(channel);
+    let channel = open_spillable(folder.path(), small).await;
+    assert_eq!(channel.take(100, SOON).await.expect("is taken").events, events(0..30));
+    channel.close().await;
+}
+
+/// The channel asks a cluster that is not there, and finds nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_that_found_nothing_wakes_no_other() {
+    let settings = "'kafka.bootstrap.servers' = '127.0.0.1:1'";
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'kafka'\n{settings}\n"
+    );
+    let config = toml(&text).expect("makes sense");
+    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
+    let waiting = tokio::spawn({
+        let channel = Arc::clone(&channel);
+        async move { channel.take(1, SOON).await.map(|taken| taken.events.len()) }
+    });
+    while channel.counters.take_attempts.get() < 1 {
+        tokio::task::yield_now().await;
+    }
+    drop(channel.take(1, Duration::ZERO).await.expect("is empty"));
+    assert_eq!(waiting.await.expect("no panic").expect("is empty"), 0);
+    assert_eq!(channel.counters.take_attempts.get(), 2);
+    channel.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_in_all_required_channels_or_in_none() {
     let first = open("memory", "capacity = 100").await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::toml;
 use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
+use crate::supervisor::reload;
 
 fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
     let json = registry.json();
@@ -116,5 +117,36 @@ async fn what_cannot_start_says_why_and_leaves_nothing_open() {
             RunningAgent::start(config.clone(), &Channels::new(), &Registry::default()).await;
         let error = started.err().expect("the port is taken").to_string();
         assert!(error.starts_with("source r cannot start: cannot listen at 127.0.0.1:"), "{error}");
+    }
+}
+
+/// Nothing takes the events, and of twenty the disk has room for five.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_reload_loses_with_a_channel_is_counted() {
+    let folder = tempfile::tempdir().expect("is made");
+    let configuration = |channel: &str, capacity: u32| {
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\nchannels = ['{channel}']\ntotalEvents = 20\n\
+             [channels.{channel}]\ntype = 'spillablememory'\nmemoryCapacity = {capacity}\noverflowCapacity = 5\n\
+             dataDirs = '{}'\nminimumRequiredSpace = 1048576\n",
+            folder.path().display()
+        );
+        toml(&text).expect("makes sense")
+    };
+    let registry = Registry::default();
+    let first = configuration("c", 100);
+    let agent = RunningAgent::start(first, &Channels::new(), &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "EventPutSuccessCount") == 20).await;
+    let next = configuration("c", 101);
+    let agent = reload(agent, next, &registry).await.expect("goes on");
+    assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15);
+    // Five are on the disk, and those that the source makes are twenty again.
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 25).await;
+    let other = configuration("d", 100);
+    let agent = reload(agent, other, &registry).await.expect("goes on");
+    assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15 + 20);
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 5);
+    for (_, (_, channel)) in agent.end_sinks().await {
+        channel.close().await;
     }
 }

@@ -56,6 +56,11 @@ pub(in crate::channel) struct TopicTake {
 }
 
 impl TopicTake {
+    /// Whether nothing was taken.
+    pub(in crate::channel) fn is_empty(&self) -> bool {
+        self.next.is_empty()
+    }
+
     /// One of the events is dealt with apart from the others.
     pub(in crate::channel) fn remove(&mut self, index: usize) {
         self.places.remove(index);

@@ -196,12 +196,14 @@ impl TopicQueue {
         Some(Duration::from_millis(u64::try_from(now_ms() - oldest.0).unwrap_or(0)))
     }
 
-    /// Events that were there before, and offsets that were gone before they were read.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
-        [
-            ("EventRepeatedCount", self.shared.repeated.get()),
-            ("EventLostCount", self.shared.lost.get()),
-        ]
+    /// How many events were there before.
+    pub(super) fn repeated(&self) -> u64 {
+        self.shared.repeated.get()
+    }
+
+    /// How many offsets were gone before they were read.
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.lost.get()
     }
 
     /// Leaves the group, so that others need not wait until it is missed.
