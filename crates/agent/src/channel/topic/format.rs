@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use logway_model::TopicPartition;
-use logway_record::{Header, Record};
+use logway_record::{BATCH_HEADER_BYTES, Header, Record};
 
 use crate::codec::avro::{Reader, put_event};
 use crate::event::Event;
@@ -27,11 +27,22 @@ pub(super) struct Encoded {
     pub(super) headers: Vec<Header>,
 }
 
+/// What a record has at most beside its key, value and headers: lengths, its attributes, its time and its place.
+const RECORD_OVERHEAD_BYTES: usize = 21;
+
+/// What each header has at most beside its name and value.
+const HEADER_OVERHEAD_BYTES: usize = 10;
+
 impl Encoded {
-    pub(super) fn size_bytes(&self) -> usize {
-        let headers = self.headers.iter();
-        let headers = headers.map(|h| h.key.len() + h.value.as_ref().map_or(0, Bytes::len));
-        self.value.len() + headers.sum::<usize>()
+    /// The bound of what a batch takes that has nothing but this record and is not compressed. Kafka's producer
+    /// measures a record against `max.request.size` in this way.
+    pub(super) fn batch_bytes(&self, key: Option<&str>) -> usize {
+        let headers = self.headers.iter().map(|header| {
+            let value = header.value.as_ref().map_or(0, Bytes::len);
+            header.key.len() + value + HEADER_OVERHEAD_BYTES
+        });
+        let record = key.map_or(0, str::len) + self.value.len() + headers.sum::<usize>();
+        BATCH_HEADER_BYTES + RECORD_OVERHEAD_BYTES + record
     }
 }
 

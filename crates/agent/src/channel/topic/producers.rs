@@ -1,9 +1,12 @@
 //! Puts into a topic.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use logway_client::{Client, ClientError, NewRecord, Producer, ProducerOptions, murmur2};
-use logway_model::{PartitionId, TimestampMs, TopicName, TopicPartition};
+use logway_client::{
+    Client, ClientError, MissingTopic, NewRecord, Producer, ProducerOptions, murmur2,
+};
+use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicName, TopicPartition};
 use tokio::sync::Semaphore;
 
 use super::format::{Encoded, Format, KEY_HEADER};
@@ -25,8 +28,16 @@ pub(super) struct Producers {
     pub(super) partition: Option<PartitionId>,
     pub(super) partition_header: Option<String>,
     pub(super) event_bytes_max: usize,
-    pub(super) idle: Mutex<Vec<Producer>>,
+    pub(super) idle: Mutex<Vec<OpenProducer>>,
     pub(super) permits: Semaphore,
+}
+
+/// A producer that nobody uses now.
+#[derive(Debug)]
+pub(super) struct OpenProducer {
+    producer: Producer,
+    /// How many the topic had when it was opened.
+    partitions: usize,
 }
 
 impl Producers {
@@ -38,7 +49,7 @@ impl Producers {
     pub(super) fn check(&self, events: &[Event]) -> Result<(), ChannelError> {
         for event in events {
             self.partition_of(event)?;
-            let found = self.format.encode(event).size_bytes();
+            let found = self.format.encode(event).batch_bytes(event.headers.get(KEY_HEADER));
             if found > self.event_bytes_max {
                 return Err(ChannelError::TooLarge {
                     channel: self.channel.clone(),
@@ -52,28 +63,32 @@ impl Producers {
     }
 
     fn partition_of(&self, event: &Event) -> Result<Option<PartitionId>, ChannelError> {
+        Ok(self.named_partition(event)?.or(self.partition))
+    }
+
+    /// The partition that the event itself names.
+    fn named_partition(&self, event: &Event) -> Result<Option<PartitionId>, ChannelError> {
         let named = self.partition_header.as_ref().and_then(|header| event.headers.get(header));
-        let Some(text) = named else { return Ok(self.partition) };
+        let Some(text) = named else { return Ok(None) };
         let number = text.trim().parse().ok().filter(|number| *number >= 0);
-        let number = number.ok_or_else(|| ChannelError::Unfit {
-            channel: self.channel.clone(),
-            reason: format!("partition '{text}' is no number"),
-        })?;
+        let number =
+            number.ok_or_else(|| self.unfit(format!("partition '{text}' is no number")))?;
         Ok(Some(PartitionId(number)))
     }
 
     /// Writes events. When it returns, all replicas in sync have them. After an error some of them may be there.
+    ///
+    /// # Errors
+    ///
+    /// A final one if an event among them will never be taken.
     pub(super) async fn put(&self, events: &[Event]) -> Result<(), ChannelError> {
         let _permit = self.permits.acquire().await;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut producer = match idle {
-            Some(producer) => producer,
-            None => {
-                let opened =
-                    Producer::open(self.client.clone(), self.topic.clone(), self.options.clone());
-                opened.await.map_err(|error| self.failed(&error))?
-            }
-        };
+        let mut named = None;
+        for event in events {
+            named = named.max(self.named_partition(event)?);
+        }
+        let mut open = self.producer(named).await?;
+        let producer = &mut open.producer;
         for event in events {
             let partition = self.partition_of(event)?.or_else(|| self.partition_of_id(event));
             let Encoded { value, headers } = self.format.encode(event);
@@ -89,8 +104,43 @@ impl Producers {
         }
         producer.flush().await.map_err(|error| self.failed(&error))?;
         // One that failed is not used again: the next has an id of its own.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(producer);
+        self.idle().push(open);
         Ok(())
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<OpenProducer>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A producer that knows a partition, if one is named. A producer knows as many as there were when it was opened.
+    async fn producer(&self, named: Option<PartitionId>) -> Result<OpenProducer, ChannelError> {
+        let knows = |partitions| named.is_none_or(|id| has_partition(partitions, id));
+        let found = {
+            let mut idle = self.idle();
+            let index = idle.iter().rposition(|open| knows(open.partitions));
+            index.map(|index| idle.remove(index))
+        };
+        if let Some(open) = found {
+            return Ok(open);
+        }
+        if let Some(partition) = named {
+            // Before a producer is opened for it, and before its neighbours are written.
+            let topics = BTreeSet::from([self.topic.clone()]);
+            let metadata = self.client.find_topics(&topics, MissingTopic::Create).await;
+            let metadata = metadata.map_err(|error| self.failed(&error))?;
+            let partitions = metadata.topics.get(&self.topic).map_or(0, |t| t.partitions.len());
+            if !has_partition(partitions, partition) {
+                let topic = self.topic.clone();
+                let error = ClientError::NoSuchPartition { topic, partition, partitions };
+                return Err(self.unfit(error.to_string()));
+            }
+        }
+        let (client, options) = (self.client.clone(), self.options.clone());
+        let producer = Producer::open(client, self.topic.clone(), options).await;
+        let producer = producer.map_err(|error| self.failed(&error))?;
+        let metadata = self.client.metadata();
+        let partitions = metadata.topics.get(&self.topic).map_or(0, |t| t.partitions.len());
+        Ok(OpenProducer { producer, partitions })
     }
 
     /// An event with an id and no key goes where it goes when it is put again: there it is known.
@@ -107,7 +157,92 @@ impl Producers {
         metadata.leader(&TopicPartition::new(self.topic.clone(), partition)).map(|_| partition)
     }
 
+    fn unfit(&self, reason: String) -> ChannelError {
+        ChannelError::Unfit { channel: self.channel.clone(), reason }
+    }
+
     fn failed(&self, error: &ClientError) -> ChannelError {
-        ChannelError::Storage { channel: self.channel.clone(), reason: error.to_string() }
+        let (channel, reason) = (self.channel.clone(), error.to_string());
+        match is_about_an_event(error) {
+            true => ChannelError::Unfit { channel, reason },
+            false => ChannelError::Storage { channel, reason },
+        }
+    }
+}
+
+fn has_partition(partitions: usize, id: PartitionId) -> bool {
+    usize::try_from(id.0).is_ok_and(|index| index < partitions)
+}
+
+/// Whether the topic will never take one of the events. A partition that is not there is not among them here: what an
+/// event names is looked up before, and a `defaultPartitionId` that is wrong must not cost every event.
+fn is_about_an_event(error: &ClientError) -> bool {
+    matches!(error, ClientError::UnwritableRecord { .. })
+        || matches!(
+            error.code(),
+            Some(
+                ErrorCode::MessageTooLarge
+                    | ErrorCode::RecordListTooLarge
+                    | ErrorCode::InvalidRecord
+            )
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_client::ClientOptions;
+    use logway_record::RecordError;
+
+    use super::*;
+
+    fn producers(format: Format) -> Producers {
+        Producers {
+            channel: "c".to_owned(),
+            client: Client::new(Vec::new(), ClientOptions::default()),
+            topic: TopicName::new("t").expect("a name"),
+            options: ProducerOptions::default(),
+            format,
+            partition: None,
+            partition_header: Some("partition".to_owned()),
+            event_bytes_max: 1024,
+            idle: Mutex::default(),
+            permits: Producers::permits(),
+        }
+    }
+
+    #[test]
+    fn an_error_about_an_event_is_final_and_one_about_the_cluster_is_not() {
+        let producers = producers(Format::Body);
+        let refused = |code| ClientError::Refused { what: "write".to_owned(), code, message: None };
+        let topic = TopicName::new("t").expect("a name");
+        let partition = TopicPartition::new(topic.clone(), PartitionId(7));
+        let is_final = |error: ClientError| producers.failed(&error).is_final();
+        assert!(is_final(refused(ErrorCode::MessageTooLarge)));
+        assert!(is_final(refused(ErrorCode::InvalidRecord)));
+        let source = RecordError::TooLargeToEncode { size_bytes: 1 << 31 };
+        assert!(is_final(ClientError::UnwritableRecord { partition: partition.clone(), source }));
+        assert!(!is_final(refused(ErrorCode::NotEnoughReplicas)));
+        assert!(!is_final(refused(ErrorCode::TopicAuthorizationFailed)));
+        assert!(!is_final(ClientError::NoLeader { partition: partition.clone() }));
+        // Events name their partitions, and are looked at before: this one the configuration names.
+        let partition = partition.partition;
+        assert!(!is_final(ClientError::NoSuchPartition { topic, partition, partitions: 1 }));
+    }
+
+    #[test]
+    fn an_event_is_measured_with_its_key_and_what_a_batch_adds() {
+        let format = Format::Headers { id: "id".to_owned() };
+        let producers = producers(format);
+        let event = |body: usize, key: usize| {
+            let mut event = Event::new(vec![0; body]);
+            event.headers.set(KEY_HEADER, "k".repeat(key));
+            [event]
+        };
+        // 61 of the batch and 21 of the record, the key as key and as a header of 3 letters, and 10 of that.
+        let most = 1024 - 61 - 21 - 2 * 100 - 3 - 10;
+        producers.check(&event(most, 100)).expect("fits");
+        let error = producers.check(&event(most + 1, 100)).expect_err("is too large");
+        assert!(matches!(error, ChannelError::TooLarge { found: 1025, bound: 1024, .. }));
+        producers.check(&event(1, 600)).expect_err("the key alone is too large twice");
     }
 }
