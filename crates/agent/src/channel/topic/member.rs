@@ -16,6 +16,7 @@ use super::format::Format;
 use super::ground::Ground;
 use super::seen::Seen;
 use crate::counters::Count;
+use crate::event::Event;
 use crate::stop::Stop;
 
 /// How long to wait before something is tried again.
@@ -51,6 +52,19 @@ impl Shared {
 
     pub(super) fn cursor(&self) -> MutexGuard<'_, Cursor> {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers those who wait for a commit. If the group has changed, everything is given up before they hear of it:
+    /// or what they took would be taken and sent again and again, until a heartbeat tells of the change.
+    fn answer(&self, waiting: Vec<oneshot::Sender<Result<(), String>>>, is_committed: bool) {
+        let outcome = match is_committed {
+            true => Ok(()),
+            false => {
+                self.cursor().assign(std::iter::empty());
+                Err(REBALANCED.to_owned())
+            }
+        };
+        waiting.into_iter().for_each(|done| drop(done.send(outcome.clone())));
     }
 }
 
@@ -91,7 +105,7 @@ impl Member {
         }
         while !stop.is_set() {
             let outcome = self.serve().await;
-            self.assign(&BTreeSet::new());
+            self.give_up();
             if let Err(error) = outcome {
                 tracing::warn!(channel = self.channel, %error, "the topic of a channel cannot be read; trying again");
                 stop.sleep(PAUSE).await;
@@ -134,7 +148,8 @@ impl Member {
                 self.remember(&partitions).await?;
                 self.assign(&partitions);
             }
-            Some(GroupEvent::Revoked | GroupEvent::Lost) => self.assign(&BTreeSet::new()),
+            Some(GroupEvent::Revoked) => self.assign(&BTreeSet::new()),
+            Some(GroupEvent::Lost) => self.give_up(),
             Some(GroupEvent::Fetched(events)) => {
                 for event in events {
                     match event {
@@ -153,6 +168,12 @@ impl Member {
 
     fn assign(&self, partitions: &BTreeSet<TopicPartition>) {
         self.shared.cursor().assign(partitions.iter().map(|partition| partition.partition));
+    }
+
+    /// Others may read on: what they read is not known here.
+    fn give_up(&mut self) {
+        self.assign(&BTreeSet::new());
+        self.seen.clear();
     }
 
     /// Decodes records, leaves out what was there before, and wakes the takes.
@@ -181,13 +202,12 @@ impl Member {
         Ok(())
     }
 
-    fn is_again(&mut self, id: PartitionId, event: &crate::event::Event, offset: Offset) -> bool {
-        let (window, event_id) = (self.window, self.format.id(event));
-        let Some(event_id) = event_id.filter(|_| window > 0) else { return false };
-        self.seen.entry(id).or_insert_with(|| Seen::new(window)).is_again(event_id, offset)
+    fn is_again(&mut self, id: PartitionId, event: &Event, offset: Offset) -> bool {
+        is_again(&mut self.seen, &self.format, self.window, id, event, offset)
     }
 
-    /// Reads the ids of what was committed last, so that what is put again is known after a restart, too.
+    /// Reads the ids of what was committed last, so that what is put again is known after a restart, too. After an
+    /// error nothing of it is known: what is half known would be taken for all.
     async fn remember(&mut self, partitions: &BTreeSet<TopicPartition>) -> Result<(), ClientError> {
         self.seen.retain(|id, _| partitions.iter().any(|p| p.partition == *id));
         if self.window == 0 {
@@ -199,14 +219,24 @@ impl Member {
             let offset = committed.get(partition).map(|committed| committed.offset);
             left.extend(offset.filter(|offset| offset.0 > 0).map(|o| (partition.clone(), o)));
         }
+        if !left.is_empty() {
+            let seen = self.read_ids(left).await?;
+            self.seen.extend(seen);
+        }
+        Ok(())
+    }
+
+    /// Reads the ids before these offsets.
+    async fn read_ids(
+        &self,
+        mut left: BTreeMap<TopicPartition, Offset>,
+    ) -> Result<HashMap<PartitionId, Seen>, ClientError> {
+        let mut seen = HashMap::new();
         let back = i64::try_from(self.window).unwrap_or(i64::MAX);
         let starts = left.iter().map(|(partition, offset)| {
             (partition.clone(), StartAt::Offset(Offset((offset.0 - back).max(0))))
         });
         let starts: BTreeMap<TopicPartition, StartAt> = starts.collect();
-        if starts.is_empty() {
-            return Ok(());
-        }
         let options = ConsumerOptions { stops_at_end: true, ..self.options.consumer.clone() };
         let mut consumer = Consumer::open(&self.client, &starts, options).await?;
         while !left.is_empty()
@@ -219,8 +249,9 @@ impl Member {
                 for record in records.records() {
                     let record = record?;
                     if record.offset < end {
-                        let event = self.format.decode(partition, &record);
-                        self.is_again(partition.partition, &event, record.offset);
+                        let (id, event) =
+                            (partition.partition, self.format.decode(partition, &record));
+                        is_again(&mut seen, &self.format, self.window, id, &event, record.offset);
                     }
                 }
                 if records.next_offset() >= end {
@@ -228,7 +259,7 @@ impl Member {
                 }
             }
         }
-        Ok(())
+        Ok(seen)
     }
 
     /// Commits for all who wait. Who does not hear that it was done has events that are read again.
@@ -255,10 +286,9 @@ impl Member {
         if waiting.is_empty() {
             return Ok(());
         }
-        let outcome = loop {
+        let is_committed = loop {
             match member.commit_now().await {
-                Ok(true) => break Ok(()),
-                Ok(false) => break Err(REBALANCED.to_owned()),
+                Ok(is_committed) => break is_committed,
                 Err(error) if error.is_retriable() && !self.stop.is_set() => {
                     tracing::warn!(channel = self.channel, %error, "what was taken cannot be committed; trying again");
                     self.stop.sleep(PAUSE).await;
@@ -270,7 +300,56 @@ impl Member {
                 }
             }
         };
-        waiting.into_iter().for_each(|done| drop(done.send(outcome.clone())));
+        self.shared.answer(waiting, is_committed);
         Ok(())
+    }
+}
+
+/// Notes an event's id, if it has one. `true` if it was there before.
+fn is_again(
+    seen: &mut HashMap<PartitionId, Seen>,
+    format: &Format,
+    window: usize,
+    id: PartitionId,
+    event: &Event,
+    offset: Offset,
+) -> bool {
+    let Some(event_id) = format.id(event).filter(|_| window > 0) else { return false };
+    seen.entry(id).or_insert_with(|| Seen::new(window)).is_again(event_id, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::TimestampMs;
+
+    use super::*;
+
+    #[test]
+    fn after_a_commit_in_a_group_that_has_changed_nothing_is_handed_out_until_it_is_assigned() {
+        let shared = Shared::new(Arc::new(Notify::new()));
+        let id = PartitionId(0);
+        let waiting =
+            || Waiting { offset: Offset(0), timestamp: TimestampMs(0), event: Event::new("a") };
+        shared.cursor().assign([id].into_iter());
+        shared.cursor().add(id, vec![waiting()], Offset(1));
+        let (take, events) = shared.cursor().take(1);
+        assert_eq!(events.len(), 1);
+        let (done, mut outcome) = oneshot::channel();
+        shared.answer(vec![done], false);
+        assert!(matches!(outcome.try_recv(), Ok(Err(reason)) if reason == REBALANCED));
+        // The sink gives back what it took, and the fetch under way comes.
+        shared.cursor().end(&take, events);
+        assert!(shared.cursor().take(1).1.is_empty());
+        shared.cursor().add(id, vec![waiting()], Offset(1));
+        assert!(shared.cursor().take(1).1.is_empty());
+        shared.cursor().assign([id].into_iter());
+        shared.cursor().add(id, vec![waiting()], Offset(1));
+        assert_eq!(shared.cursor().take(1).1.len(), 1);
+
+        let (done, mut outcome) = oneshot::channel();
+        shared.answer(vec![done], true);
+        assert_eq!(outcome.try_recv(), Ok(Ok(())));
+        shared.cursor().add(id, vec![waiting()], Offset(2));
+        assert!(shared.cursor().take(1).1.is_empty(), "its transaction is not at its end");
     }
 }
