@@ -14,7 +14,7 @@ pub(super) struct Ground {
     pub(super) group: String,
     /// How to make the topic if it is missing; without it, brokers may do that by themselves.
     pub(super) creation: Option<NewTopic>,
-    /// Whether a group that has never committed begins where the topic ends now. It is committed before anything is
+    /// Whether a group that has never committed in the topic begins where that ends now. It is committed before anything is
     /// put: or what is put before the group's first member comes would never be read.
     pub(super) begins_at_end: bool,
     pub(super) is_there: OnceCell<()>,
@@ -59,13 +59,8 @@ impl Ground {
 
     async fn begin_at_end(&self, count: usize) -> Result<(), ClientError> {
         let committed = self.client.committed_offsets(&self.group).await?;
-        let all = (0..count).filter_map(|index| i32::try_from(index).ok());
-        let all = all.map(|index| TopicPartition::new(self.topic.clone(), PartitionId(index)));
-        let open: BTreeSet<TopicPartition> = all.filter(|p| !committed.contains_key(p)).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        let ends = self.client.list_offsets(&open, OffsetAt::End).await?;
+        let Some(all) = beginning(&self.topic, count, committed.keys()) else { return Ok(()) };
+        let ends = self.client.list_offsets(&all, OffsetAt::End).await?;
         let ends: BTreeMap<_, _> = ends
             .into_iter()
             .filter_map(|(partition, listed)| Some((partition, listed.offset?)))
@@ -78,5 +73,35 @@ impl Ground {
             }
         }
         Ok(())
+    }
+}
+
+/// The partitions of a topic that a group is to begin in; `None` if it has begun in any. A partition without an offset is
+/// one that was added since then: what was put into it before this start is not passed over.
+fn beginning<'a>(
+    topic: &TopicName,
+    count: usize,
+    mut committed: impl Iterator<Item = &'a TopicPartition>,
+) -> Option<BTreeSet<TopicPartition>> {
+    if count == 0 || committed.any(|partition| partition.topic == *topic) {
+        return None;
+    }
+    let all = (0..count).filter_map(|index| i32::try_from(index).ok());
+    Some(all.map(|index| TopicPartition::new(topic.clone(), PartitionId(index))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_begins_at_the_end_once_and_partitions_added_later_are_read_from_their_start() {
+        let [topic, other] = ["a", "b"].map(|name| TopicName::new(name).expect("a name"));
+        let partition = |topic: &TopicName, id| TopicPartition::new(topic.clone(), PartitionId(id));
+        let elsewhere = [partition(&other, 0)];
+        let both = BTreeSet::from([partition(&topic, 0), partition(&topic, 1)]);
+        assert_eq!(beginning(&topic, 2, elsewhere.iter()), Some(both));
+        let begun = [partition(&topic, 0), partition(&other, 0)];
+        assert_eq!(beginning(&topic, 2, begun.iter()), None);
     }
 }
