@@ -13,7 +13,7 @@ use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::mutation_quota::{made_count, submit_within_quota};
 use super::repeats::{keep_first, repeated};
-use crate::request::{RequestContext, Sizes, refusal};
+use crate::request::{OverQuota, RequestContext, Sizes, refusal};
 use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 use logway_node::groups::OFFSETS_TOPIC;
@@ -45,8 +45,8 @@ pub(crate) async fn handle(
     };
     let increases = request.topics.iter().map(judged).collect();
     let create = |topics| CreatePartitions { topics, validate_only };
-    let results =
-        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, increases, create).await;
+    let over = OverQuota::at_version(context.version, QUOTA_EXCEEDED_FROM);
+    let results = submit_within_quota(&context, over, time_max, increases, create).await;
 
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
     let mut results: Vec<_> = named.map(|(name, result)| topic_result(name, result)).collect();

@@ -19,7 +19,7 @@ use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES, with_all};
 use super::mutation_quota::{Mutation, made_count, partition_count, submit_within_quota};
 use super::repeats::{keep_first, repeated};
 use crate::connection::UNCOUNTED_BYTES_MAX;
-use crate::request::{RequestContext, Sizes, refusal};
+use crate::request::{OverQuota, RequestContext, Sizes, refusal};
 use logway_log::random_uuid;
 use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
@@ -63,8 +63,8 @@ pub(crate) async fn handle(
     let validate_only = request.validate_only;
     let new_topics = judge(&context, &request.topics);
     let create = |topics| CreateTopics { topics, validate_only };
-    let results =
-        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, new_topics, create).await;
+    let over = OverQuota::at_version(context.version, QUOTA_EXCEEDED_FROM);
+    let results = submit_within_quota(&context, over, time_max, new_topics, create).await;
 
     let mut described_left = described_max(&context, request.topics.len());
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
@@ -98,8 +98,9 @@ pub(super) async fn create_internal(
     let new_topics = judge(context, &asked);
     let create = |topics| CreateTopics { topics, validate_only: false };
     let time_max = Some(INTERNAL_TIME_MAX);
-    // Every member of a streams group knows what a status is, so all can be refused.
-    let results = submit_within_quota(context, i16::MIN, time_max, new_topics, create).await;
+    // The status tells the member. Its connection goes on: others of its sessions may live by it.
+    let over = OverQuota::Refused;
+    let results = submit_within_quota(context, over, time_max, new_topics, create).await;
     let is_told = |failure: &Failure| {
         !matches!(failure.code, ErrorCode::TopicAlreadyExists | ErrorCode::RequestTimedOut)
     };

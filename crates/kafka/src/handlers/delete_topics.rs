@@ -16,7 +16,7 @@ use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::mutation_quota::{Mutation, partition_count, submit_within_quota};
 use super::repeats::{keep_first, repeated};
-use crate::request::{KnownTopics, RequestContext, refusal};
+use crate::request::{KnownTopics, OverQuota, RequestContext, refusal};
 use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
@@ -39,8 +39,8 @@ pub(crate) async fn handle(
     let asked = asked_topics(request);
     let delete = |topics| DeleteTopics { topics };
     let references = counted(&context, references(&asked));
-    let results =
-        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, references, delete).await;
+    let over = OverQuota::at_version(context.version, QUOTA_EXCEEDED_FROM);
+    let results = submit_within_quota(&context, over, time_max, references, delete).await;
 
     let results = asked.into_iter().zip(results);
     let mut responses: Vec<DeletableTopicResult> = results

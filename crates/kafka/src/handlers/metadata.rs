@@ -19,7 +19,7 @@ use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
 use super::mutation_quota::submit_within_quota;
-use crate::request::RequestContext;
+use crate::request::{OverQuota, RequestContext};
 use logway_log::random_uuid;
 use logway_node::access::{Operation, Resource};
 use logway_node::coordinator_topics::{new_offsets_topic, new_transactions_topic};
@@ -125,9 +125,6 @@ fn refused_topic(topic: MetadataRequestTopic) -> MetadataResponseTopic {
 /// How long the answer waits for topics that it creates; then the client is told to ask again.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A topic that the client's quota does not allow is as one that cannot be created yet.
-const ANY_VERSION: i16 = 0;
-
 /// Creates the topics that are asked for by name and do not exist, as far as the requester may. Returns why those that
 /// still do not exist were not created.
 async fn create_missing(
@@ -161,7 +158,9 @@ async fn create_missing(
     let topics = topics.collect();
     let create = |topics| CreateTopics { topics, validate_only: false };
     let time_max = Some(CREATION_TIME_MAX);
-    let results = submit_within_quota(context, ANY_VERSION, time_max, topics, create).await;
+    // A topic that the client's quota does not allow is as one that cannot be created yet.
+    let over = OverQuota::RefusedAndWaits;
+    let results = submit_within_quota(context, over, time_max, topics, create).await;
     let reasons = results.into_iter().map(|result| result.err().map(|failure| reason(&failure)));
     let failed = missing.into_iter().zip(reasons);
     let failed = failed.filter_map(|(name, reason)| Some((name, reason?)));

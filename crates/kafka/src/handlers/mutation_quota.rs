@@ -6,7 +6,7 @@ use logway_metadata::controller::{COMMAND_RECORDS_MAX, Command, ControllerError}
 use logway_model::ErrorCode;
 
 use super::batched_command::submit_each;
-use crate::request::RequestContext;
+use crate::request::{OverQuota, RequestContext};
 use logway_node::failure::Failure;
 
 /// One thing of a request, and how many partitions it makes or deletes if it succeeds.
@@ -27,11 +27,10 @@ pub(super) fn made_count(partitions: i64) -> u32 {
 }
 
 /// As [`submit_each`], for things that the client's quota allows; the others fail with
-/// `THROTTLING_QUOTA_EXCEEDED`. Versions before `refuses_from` do not know that code, so everything
-/// is done and the client waits afterwards.
+/// `THROTTLING_QUOTA_EXCEEDED`, or are done and the client waits.
 pub(super) async fn submit_within_quota<T, C, R>(
     context: &RequestContext,
-    refuses_from: i16,
+    over: OverQuota,
     time_max: Option<Duration>,
     things: Vec<Mutation<T>>,
     command: impl FnOnce(Vec<T>) -> C,
@@ -39,11 +38,10 @@ pub(super) async fn submit_within_quota<T, C, R>(
 where
     C: Command<Reply = Vec<Result<R, ControllerError>>>,
 {
-    let can_be_refused = context.version >= refuses_from;
     let mut taken = vec![0; things.len()];
     let take = |((thing, partitions), taken): (Mutation<T>, &mut u32)| {
         if let (Ok(_), Some(charge), 1..) = (&thing, &context.charge, partitions) {
-            charge.take_mutations(partitions, can_be_refused)?;
+            charge.take_mutations(partitions, over)?;
             *taken = partitions;
         }
         thing
@@ -56,7 +54,7 @@ where
     let undone = results.iter().zip(taken).filter(|(result, _)| is_undone(result));
     let undone = undone.fold(0_u32, |sum, (_, partitions)| sum.saturating_add(partitions));
     if let Some(charge) = &context.charge {
-        charge.settle_mutations(undone, can_be_refused);
+        charge.settle_mutations(undone, over);
     }
     results
 }

@@ -16,6 +16,27 @@ use super::error::RequestError;
 use super::reply::{Reply, ReplyFuture};
 use super::timer::{RequestTimer, Timed};
 
+/// What becomes of partitions that a client's quota does not allow (KIP-599).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverQuota {
+    /// They are made or deleted, and the client waits: it does not know the code of the refusal.
+    Waits,
+    /// They are refused, and the client waits.
+    RefusedAndWaits,
+    /// They are refused, and the client goes on: its request is about something else.
+    Refused,
+}
+
+impl OverQuota {
+    /// Of a request at a version, in an API whose refusals have their code from `refuses_from` on.
+    pub(crate) fn at_version(version: i16, refuses_from: i16) -> OverQuota {
+        match version >= refuses_from {
+            true => OverQuota::RefusedAndWaits,
+            false => OverQuota::Waits,
+        }
+    }
+}
+
 /// What one request uses up, while any client has a quota.
 ///
 /// A Produce is charged as it comes, before anything more is read from its connection; a Fetch, and
@@ -95,24 +116,22 @@ impl RequestCharge {
 
     /// Takes partitions that the request makes or deletes from its client's quota (KIP-599).
     ///
-    /// A request that `can_be_refused` fails with `THROTTLING_QUOTA_EXCEEDED` if more was taken
-    /// before than there was. Any other is done, and its client waits afterwards, as
+    /// What is to be refused fails with `THROTTLING_QUOTA_EXCEEDED` if more was taken before than there
+    /// was. Anything else is done, and its client waits afterwards, as
     /// [`RequestCharge::settle_mutations`] finds out.
-    pub(crate) fn take_mutations(
-        &self,
-        partitions: u32,
-        can_be_refused: bool,
-    ) -> Result<(), Failure> {
+    pub(crate) fn take_mutations(&self, partitions: u32, over: OverQuota) -> Result<(), Failure> {
         const KEY: QuotaKey = QuotaKey::ControllerMutationRate;
         let amount = f64::from(partitions);
-        if !can_be_refused {
+        if over == OverQuota::Waits {
             self.used().charge(&self.image, self.client(), KEY, amount);
             return Ok(());
         }
         let taken = self.used().charge_unless_spent(&self.image, self.client(), KEY, amount);
         taken.map_err(|wait| {
             self.node.metrics.quotas.throttled(KEY, wait);
-            self.hold_up_after_mutations(wait);
+            if over == OverQuota::RefusedAndWaits {
+                self.hold_up_after_mutations(wait);
+            }
             let message = format!("{} is exceeded; try again in {wait:.1?}", KEY.name());
             Failure::new(ErrorCode::ThrottlingQuotaExceeded, message)
         })
@@ -120,12 +139,14 @@ impl RequestCharge {
 
     /// Gives back what was taken for partitions that were not made or deleted after all. A client
     /// that could not be refused waits if it has overdrawn its quota.
-    pub(crate) fn settle_mutations(&self, undone_partitions: u32, can_be_refused: bool) {
+    pub(crate) fn settle_mutations(&self, undone_partitions: u32, over: OverQuota) {
         const KEY: QuotaKey = QuotaKey::ControllerMutationRate;
         let amount = -f64::from(undone_partitions);
-        match can_be_refused {
-            true => drop(self.used().charge(&self.image, self.client(), KEY, amount)),
-            false => self.hold_up_after_mutations(self.take(KEY, amount)),
+        match over {
+            OverQuota::RefusedAndWaits | OverQuota::Refused => {
+                drop(self.used().charge(&self.image, self.client(), KEY, amount));
+            }
+            OverQuota::Waits => self.hold_up_after_mutations(self.take(KEY, amount)),
         }
     }
 

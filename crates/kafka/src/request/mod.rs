@@ -26,7 +26,7 @@ mod work;
 pub(crate) use access::{
     Cluster, KnownTopics, ServedTopics, Sizes, TopicGrant, refusal, refusal_text,
 };
-pub(crate) use charge::RequestCharge;
+pub(crate) use charge::{OverQuota, RequestCharge};
 pub(crate) use connection_info::{ClientSoftware, ConnectionInfo};
 pub(crate) use context::{RequestContext, RequestOrigin};
 pub(crate) use encode::{DENSE_BYTES_MIN, decode_request, decoded_bytes_max, encode_reply};

@@ -27,8 +27,14 @@ const TOLD_MAX: usize = 20_000;
 /// Slots that have ended and are not worth another session yet.
 const ENDED_MAX: usize = 1_000;
 
-/// With each request, the beginnings of so many logs are looked at.
-const LOOKED_AT: usize = 32;
+/// With each request, the beginnings of so many logs are looked at where requests are rare.
+const LOOKED_AT: usize = 512;
+
+/// And so many where one request follows the other.
+const LOOKED_AT_OFTEN: usize = 32;
+
+/// Requests with more time between them are rare.
+const RARE: Duration = Duration::from_millis(100);
 
 /// What one follower says to one leader.
 pub(super) struct Asking {
@@ -46,6 +52,8 @@ pub(super) struct Asking {
     later: BTreeSet<(Instant, u32)>,
     /// Where to go on looking for logs whose beginning has moved.
     looked_at: usize,
+    /// When it was looked last.
+    last_look: Instant,
 }
 
 struct Followed {
@@ -79,6 +87,7 @@ impl Asking {
             to_tell: VecDeque::new(),
             later: BTreeSet::new(),
             looked_at: 0,
+            last_look: Instant::now(),
         }
     }
 
@@ -212,7 +221,9 @@ impl Asking {
     /// Where logs begin, of those of which something is told and of some others: nothing tells when a log's beginning moves.
     fn starts(&mut self, told: &[u32]) -> Vec<FollowerStart> {
         let count = self.slots.len();
-        let others = (0..count.min(LOOKED_AT)).map(|step| (self.looked_at + step) % count);
+        let since = std::mem::replace(&mut self.last_look, Instant::now()).elapsed();
+        let looks = if since > RARE { LOOKED_AT } else { LOOKED_AT_OFTEN };
+        let others = (0..count.min(looks)).map(|step| (self.looked_at + step) % count);
         // The leader may not know yet what those are of which nothing was told.
         let was_told = |slot: &usize| {
             self.slots[*slot].as_ref().is_some_and(|followed| followed.told_start.is_some())
@@ -226,7 +237,7 @@ impl Asking {
                 starts.push(FollowerStart { slot, start });
             }
         }
-        self.looked_at = (self.looked_at + LOOKED_AT) % count.max(1);
+        self.looked_at = (self.looked_at + looks) % count.max(1);
         starts
     }
 
