@@ -243,12 +243,15 @@ fn page(state: &State, wish: &Wish) -> Result<Page, ApiError> {
     Ok(page)
 }
 
+/// An item with its key in the log.
+type Candidate<'a> = (&'a [u8], &'a Arc<Item>);
+
 /// All that a query or a scan goes through, in the order of the table's key.
 fn candidates<'a>(
     state: &'a State,
     wish: &Wish,
     index: Option<&Index>,
-) -> Result<Vec<(&'a [u8], &'a Arc<Item>)>, ApiError> {
+) -> Result<Vec<Candidate<'a>>, ApiError> {
     let work = Work::default();
     let mut candidates = Vec::new();
     for (key, item) in &state.items {
@@ -277,7 +280,7 @@ fn begin_behind(
     definition: &Definition,
     index: Option<&Index>,
     start: &Item,
-    candidates: &[(&[u8], &Arc<Item>)],
+    candidates: &[Candidate<'_>],
     is_backwards: bool,
 ) -> Result<usize, ApiError> {
     let invalid = || ApiError::validation("The provided starting key is invalid");
@@ -287,7 +290,7 @@ fn begin_behind(
         return Err(invalid());
     }
     let start_key = definition.key_of(start).map_err(|_| invalid())?;
-    let is_before = |(key, item): &(&[u8], &Arc<Item>)| {
+    let is_before = |(key, item): &Candidate<'_>| {
         let in_index = index.map_or(std::cmp::Ordering::Equal, |index| index.order(item, start));
         let order = in_index.then_with(|| (*key).cmp(start_key.as_slice()));
         if is_backwards { order.is_ge() } else { order.is_le() }

@@ -141,7 +141,7 @@ impl fmt::Display for Path {
 pub(super) fn check_apart(paths: &[&Path]) -> Result<(), String> {
     let mut sorted: Vec<(usize, &Path)> = paths.iter().copied().enumerate().collect();
     // All that is in a path comes right behind it.
-    sorted.sort_by(|(_, one), (_, other)| one.cmp(other));
+    sorted.sort_by_key(|(_, path)| *path);
     let overlap = sorted.windows(2).find(|pair| pair[0].1.has(pair[1].1));
     let Some([one, other]) = overlap else { return Ok(()) };
     let (first, second) = if one.0 < other.0 { (one.1, other.1) } else { (other.1, one.1) };
