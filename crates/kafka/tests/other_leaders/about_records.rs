@@ -164,7 +164,8 @@ async fn who_waits_is_told_when_the_leader_goes() {
     let started = Instant::now();
     cluster.set_state(OWN, BrokerState::ShuttingDown).await;
     let response = waiting.response().await.expect("is answered");
-    let moved = [(LED, NOT_LEADER, OTHER.0, 1)];
+    // As in Kafka: a follower would serve the consumer, but for its old epoch.
+    let moved = [(LED, ErrorCode::FencedLeaderEpoch.code(), OTHER.0, 1)];
     assert_eq!(told(&response), moved);
     assert!(started.elapsed() < LONG);
     // And again, as long as it asks.
