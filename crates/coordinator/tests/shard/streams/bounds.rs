@@ -1,9 +1,11 @@
 //! What the members of a streams group can make the coordinator keep, tell and do has bounds.
 
+use std::time::{Duration, Instant};
+
 use logway_coordinator::{GroupSettings, InternalTopic, Reply, RequestBody};
 use logway_model::ErrorCode;
 use logway_wire::messages::streams_group_heartbeat_request::{
-    CopartitionGroup, Endpoint, KeyValue, Topology,
+    CopartitionGroup, Endpoint, KeyValue, Subtopology, TopicInfo, Topology,
 };
 use logway_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StreamsGroupHeartbeatRequest,
@@ -282,4 +284,57 @@ fn a_lost_answer_is_made_good() {
     let (response, _) = ask(&mut driver, says_nothing);
     assert!(joined.active_tasks.is_some_and(|tasks| !tasks.is_empty()));
     assert!(response.active_tasks.is_some_and(|tasks| !tasks.is_empty()));
+}
+
+/// Topics that are read together again and again, behind a chain of subtopologies that stand the wrong way round.
+fn laborious() -> Topology {
+    const CHAIN: usize = 500;
+    let link = |place: usize| Subtopology {
+        subtopology_id: format!("{place:03}").into(),
+        repartition_source_topics: vec![TopicInfo {
+            name: format!("t{place}").into(),
+            ..Default::default()
+        }],
+        repartition_sink_topics: match place {
+            0 => Vec::new(),
+            _ => vec![format!("t{}", place - 1).into()],
+        },
+        ..Default::default()
+    };
+    let topics = (0..1_000).map(|it| TopicInfo {
+        name: format!("s{it}").into(),
+        partitions: 1,
+        ..Default::default()
+    });
+    let group =
+        CopartitionGroup { repartition_source_topics: (0..1_000).collect(), ..Default::default() };
+    let first = Subtopology {
+        subtopology_id: "first".into(),
+        source_topics: vec!["lines".into()],
+        repartition_sink_topics: vec![format!("t{}", CHAIN - 1).into()],
+        repartition_source_topics: topics.collect(),
+        copartition_groups: vec![group; 20],
+        ..Default::default()
+    };
+    let subtopologies = (0..CHAIN).map(link).chain([first]).collect();
+    Topology { subtopologies, ..Default::default() }
+}
+
+#[test]
+fn a_laborious_topology_is_looked_at_once() {
+    /// A thousand times what it takes on a machine at rest.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let mut driver = Driver::new(Story::settings());
+    driver.change_cluster(|cluster| cluster.set_topic("lines", 1));
+    let began = Instant::now();
+    let request = StreamsGroupHeartbeatRequest { topology: Some(laborious()), ..joining("m") };
+    let (mut response, missing) = ask(&mut driver, request);
+    assert_eq!(missing.len(), 1_500, "{:?}", response.error_message);
+    for _ in 0..30 {
+        response = ask(&mut driver, staying("m", response.member_epoch)).0;
+        let status = response.status.iter().flatten().next().expect("it is told what is missing");
+        assert_eq!(status.status_code, 3);
+    }
+    let elapsed = began.elapsed();
+    assert!(elapsed < PATIENCE, "{elapsed:?}");
 }
