@@ -286,12 +286,13 @@ fn check_subtopology(
     check_repetitions(subtopology, id)
 }
 
-/// The work on a topology goes by its names: none is there twice in its list.
+/// Work on a topology is bounded by its names: none is twice in a list.
 fn check_repetitions(subtopology: &Subtopology, id: &str) -> Result<(), Refusal> {
-    let changelogs = subtopology.state_changelog_topics.iter().map(|topic| &topic.name);
-    if !are_unique(sources(subtopology))
+    let names = |topics: &[TopicInfo]| are_unique(topics.iter().map(|topic| &topic.name));
+    if !are_unique(&subtopology.source_topics)
         || !are_unique(&subtopology.repartition_sink_topics)
-        || !are_unique(changelogs)
+        || !names(&subtopology.repartition_source_topics)
+        || !names(&subtopology.state_changelog_topics)
     {
         return invalid(format!("Subtopology {id} names a topic twice."));
     }
