@@ -48,7 +48,7 @@ impl Producers {
     /// Whether the topic could take these events. What is refused here will never be taken.
     pub(super) fn check(&self, events: &[Event]) -> Result<(), ChannelError> {
         for event in events {
-            self.partition_of(event)?;
+            self.named_partition(event)?;
             let found = self.format.encode(event).batch_bytes(event.headers.get(KEY_HEADER));
             if found > self.event_bytes_max {
                 return Err(ChannelError::TooLarge {
@@ -63,7 +63,8 @@ impl Producers {
     }
 
     fn partition_of(&self, event: &Event) -> Result<Option<PartitionId>, ChannelError> {
-        Ok(self.named_partition(event)?.or(self.partition))
+        let chosen = self.named_partition(event)?.or(self.partition);
+        Ok(chosen.or_else(|| self.partition_of_id(event)))
     }
 
     /// The partition that the event itself names.
@@ -83,14 +84,15 @@ impl Producers {
     /// A final one if an event among them will never be taken.
     pub(super) async fn put(&self, events: &[Event]) -> Result<(), ChannelError> {
         let _permit = self.permits.acquire().await;
-        let mut named = None;
+        let (mut named, mut wanted) = (None, None);
         for event in events {
             named = named.max(self.named_partition(event)?);
+            wanted = wanted.max(self.partition_of(event)?);
         }
-        let mut open = self.producer(named).await?;
+        let mut open = self.producer(named, wanted).await?;
         let producer = &mut open.producer;
         for event in events {
-            let partition = self.partition_of(event)?.or_else(|| self.partition_of_id(event));
+            let partition = self.partition_of(event)?;
             let Encoded { value, headers } = self.format.encode(event);
             let record = NewRecord {
                 partition,
@@ -112,9 +114,14 @@ impl Producers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A producer that knows a partition, if one is named. A producer knows as many as there were when it was opened.
-    async fn producer(&self, named: Option<PartitionId>) -> Result<OpenProducer, ChannelError> {
-        let knows = |partitions| named.is_none_or(|id| has_partition(partitions, id));
+    /// A producer that knows the highest partition that is wanted. It knows as many as there were when it was opened.
+    /// The highest that an event has named is looked up before.
+    async fn producer(
+        &self,
+        named: Option<PartitionId>,
+        wanted: Option<PartitionId>,
+    ) -> Result<OpenProducer, ChannelError> {
+        let knows = |partitions| wanted.is_none_or(|id| has_partition(partitions, id));
         let found = {
             let mut idle = self.idle();
             let index = idle.iter().rposition(|open| knows(open.partitions));
@@ -129,11 +136,7 @@ impl Producers {
             let metadata = self.client.find_topics(&topics, MissingTopic::Create).await;
             let metadata = metadata.map_err(|error| self.failed(&error))?;
             let partitions = metadata.topics.get(&self.topic).map_or(0, |t| t.partitions.len());
-            if !has_partition(partitions, partition) {
-                let topic = self.topic.clone();
-                let error = ClientError::NoSuchPartition { topic, partition, partitions };
-                return Err(self.unfit(error.to_string()));
-            }
+            self.check_partition(partition, partitions)?;
         }
         let (client, options) = (self.client.clone(), self.options.clone());
         let producer = Producer::open(client, self.topic.clone(), options).await;
@@ -155,6 +158,20 @@ impl Producers {
         let partition = PartitionId(i32::try_from(index).ok()?);
         // Without a leader it could not be put at all; then once more is better than not.
         metadata.leader(&TopicPartition::new(self.topic.clone(), partition)).map(|_| partition)
+    }
+
+    /// Whether a topic of so many partitions has the one that an event names.
+    fn check_partition(
+        &self,
+        partition: PartitionId,
+        partitions: usize,
+    ) -> Result<(), ChannelError> {
+        if has_partition(partitions, partition) {
+            return Ok(());
+        }
+        let topic = self.topic.clone();
+        let error = ClientError::NoSuchPartition { topic, partition, partitions };
+        Err(self.unfit(error.to_string()))
     }
 
     fn unfit(&self, reason: String) -> ChannelError {
@@ -224,7 +241,10 @@ mod tests {
         assert!(!is_final(refused(ErrorCode::NotEnoughReplicas)));
         assert!(!is_final(refused(ErrorCode::TopicAuthorizationFailed)));
         assert!(!is_final(ClientError::NoLeader { partition: partition.clone() }));
-        // Events name their partitions, and are looked at before: this one the configuration names.
+        producers.check_partition(partition.partition, 8).expect("is there");
+        let error = producers.check_partition(partition.partition, 7).expect_err("is not there");
+        assert!(error.is_final());
+        // Such an error of a producer is about the partition that the configuration names.
         let partition = partition.partition;
         assert!(!is_final(ClientError::NoSuchPartition { topic, partition, partitions: 1 }));
     }
