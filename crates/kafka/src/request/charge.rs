@@ -144,7 +144,7 @@ impl RequestCharge {
         let amount = -f64::from(undone_partitions);
         match over {
             OverQuota::RefusedAndWaits | OverQuota::Refused => {
-                drop(self.used().charge(&self.image, self.client(), KEY, amount));
+                _ = self.used().charge(&self.image, self.client(), KEY, amount);
             }
             OverQuota::Waits => self.hold_up_after_mutations(self.take(KEY, amount)),
         }
