@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::error::ApiError;
+use crate::json::entries_max;
 use crate::shape::{Kind, Shape};
 use crate::signature::percent_decoded;
-use crate::value::{Structure, Value};
+use crate::value::{List, Structure, Value};
 
 /// How such a request is encoded.
 pub(crate) const CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
@@ -80,11 +81,13 @@ impl Form {
                     let number = name.split('.').next().unwrap_or_default();
                     numbers.insert(number.parse::<u32>().map_err(|_| malformed(number))?);
                 }
-                let values =
-                    numbers.iter().map(|number| self.value_at(&format!("{path}{number}"), of));
-                let values: Vec<Value> =
+                // As in JSON: of one that is too long, the first ones are kept and all are counted.
+                let kept = numbers.iter().take(entries_max(shape));
+                let values = kept.map(|number| self.value_at(&format!("{path}{number}"), of));
+                let entries: Vec<Value> =
                     values.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-                return Ok(Some(values).filter(|values| !values.is_empty()).map(Value::from));
+                let list = List { entries, count: numbers.len() };
+                return Ok(Some(list).filter(|list| !list.entries.is_empty()).map(Value::List));
             }
             _ => {}
         }

@@ -96,7 +96,15 @@ async fn every_operation_asks_for_its_permission_and_does_nothing_without_it() {
     // It shows what may be described, and refuses nobody.
     let (status, answer) = door.json("ListStreams", "{}").await;
     assert!(status == 200 && answer.contains(r#""StreamNames":[]"#), "{answer}");
-    let asked = std::mem::take(&mut *asked.lock().expect("nobody panicked"));
-    assert_eq!(asked, [("Describe".to_owned(), STREAM.to_owned())]);
+    let listed = std::mem::take(&mut *asked.lock().expect("nobody panicked"));
+    assert_eq!(listed, [("Describe".to_owned(), STREAM.to_owned())]);
+    // What is put into the metrics is shown beside the server's own.
+    let headers = format!("content-type: application/x-www-form-urlencoded\r\n{SIGNED}");
+    let form = b"Action=PutMetricData&Namespace=a&MetricData.member.1.MetricName=b&MetricData.member.1.Value=1";
+    let (status, answer) = door.ask("POST", &headers, form).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(status == 403 && answer.contains("<Code>AccessDenied</Code>"), "{status}: {answer}");
+    let put = std::mem::take(&mut *asked.lock().expect("nobody panicked"));
+    assert_eq!(put, [("Describe".to_owned(), "Cluster".to_owned())]);
     door.close().await;
 }

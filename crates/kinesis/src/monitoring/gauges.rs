@@ -1,6 +1,6 @@
 //! The latest of each metric, as many as there is room for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,38 +63,64 @@ impl Sample {
 /// One number of a sample.
 type Statistic = fn(&Sample) -> f64;
 
+/// The metrics that are kept, and in which order they were told.
+#[derive(Debug, Default)]
+struct Kept {
+    latest: HashMap<Arc<Series>, (u64, Sample)>,
+    by_age: BTreeMap<u64, (Instant, Arc<Series>)>,
+    /// Numbers what is told.
+    next: u64,
+}
+
+impl Kept {
+    fn put(&mut self, series: Series, sample: Sample) {
+        let series = Arc::new(series);
+        let number = self.next;
+        self.next += 1;
+        match self.latest.insert(Arc::clone(&series), (number, sample)) {
+            Some((before, _)) => _ = self.by_age.remove(&before),
+            None if self.latest.len() > SERIES_MAX => self.remove_oldest(),
+            None => {}
+        }
+        self.by_age.insert(number, (Instant::now(), series));
+    }
+
+    fn remove_oldest(&mut self) {
+        if let Some((_, (_, series))) = self.by_age.pop_first() {
+            self.latest.remove(&series);
+        }
+    }
+
+    fn remove_idle(&mut self) {
+        let now = Instant::now();
+        let is_idle = |told: Instant| now.duration_since(told) > IDLE_MAX;
+        while self.by_age.first_key_value().is_some_and(|(_, (told, _))| is_idle(*told)) {
+            self.remove_oldest();
+        }
+    }
+}
+
 /// What clients have told of themselves.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gauges(Arc<Mutex<HashMap<Series, (Instant, Sample)>>>);
+pub(crate) struct Gauges(Arc<Mutex<Kept>>);
 
 impl Gauges {
-    fn with<T>(&self, work: impl FnOnce(&mut HashMap<Series, (Instant, Sample)>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {
         // What it guards is right after each step.
-        let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        series.retain(|_, (told, _)| now.duration_since(*told) <= IDLE_MAX);
-        work(&mut series)
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.remove_idle();
+        work(&mut kept)
     }
 
     /// Takes over what was told of metrics.
     pub(super) fn put(&self, samples: Vec<(Series, Sample)>) {
-        self.with(|series| {
-            for (one, sample) in samples {
-                if series.len() >= SERIES_MAX && !series.contains_key(&one) {
-                    let oldest = series.iter().min_by_key(|(_, (told, _))| *told);
-                    if let Some(oldest) = oldest.map(|(oldest, _)| oldest.clone()) {
-                        series.remove(&oldest);
-                    }
-                }
-                series.insert(one, (Instant::now(), sample));
-            }
-        });
+        self.with(|kept| samples.into_iter().for_each(|(series, sample)| kept.put(series, sample)));
     }
 }
 
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let series = self.with(|series| series.clone());
+        let series = self.with(|kept| kept.latest.clone());
         let gauges: [(&str, &str, Statistic); 4] = [
             (
                 "logway_cloudwatch_samples",
@@ -112,7 +138,7 @@ impl Collector for Gauges {
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (labels, (_, sample)) in &series {
-                ConstGauge::new(value(sample)).encode(family.encode_family(labels)?)?;
+                ConstGauge::new(value(sample)).encode(family.encode_family(&**labels)?)?;
             }
         }
         Ok(())
@@ -136,11 +162,19 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         gauges.with(|kept| {
-            assert_eq!(kept.len(), SERIES_MAX);
-            assert!(!kept.contains_key(&series(4)) && kept.contains_key(&series(5)));
+            assert_eq!((kept.latest.len(), kept.by_age.len()), (SERIES_MAX, SERIES_MAX));
+            assert!(!kept.latest.contains_key(&series(4)) && kept.latest.contains_key(&series(5)));
+        });
+        // One that is told again is the youngest, and takes no place of another one.
+        gauges.put(vec![(series(5), Sample::of(2.0, 1.0))]);
+        gauges.with(|kept| assert!(kept.latest.contains_key(&series(6))));
+        gauges.put(vec![(series(SERIES_MAX + 5), Sample::of(1.0, 1.0))]);
+        gauges.with(|kept| {
+            assert_eq!((kept.latest.len(), kept.by_age.len()), (SERIES_MAX, SERIES_MAX));
+            assert!(!kept.latest.contains_key(&series(6)) && kept.latest.contains_key(&series(5)));
         });
         tokio::time::advance(IDLE_MAX + Duration::from_secs(1)).await;
-        gauges.with(|kept| assert!(kept.is_empty()));
+        gauges.with(|kept| assert!(kept.latest.is_empty() && kept.by_age.is_empty()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use flate2::read::GzDecoder;
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use logway_node::access::{Operation as Permission, Requester, Resource};
 
 use self::data::samples;
 pub(crate) use self::shapes::OPERATIONS;
@@ -28,7 +29,7 @@ use crate::service::Service;
 use crate::shape::Shape;
 use crate::type_error::TypeErrors;
 use crate::validate::validate;
-use crate::value::Structure;
+use crate::value::{Structure, Value};
 use crate::{cbor, json};
 
 /// What stands before the names of operations.
@@ -42,6 +43,9 @@ const SPACE: &str = "http://monitoring.amazonaws.com/doc/2010-08-01/";
 
 /// A request has so many bytes at most, packed and unpacked.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// Metrics that a request has at most. AWS says so, and its model does not.
+const METRICS_MAX: usize = 1_000;
 
 /// How a request and its response are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,13 +140,34 @@ fn put(
     body: &[u8],
 ) -> Result<(), ApiError> {
     // What was signed is what was sent, packed or not.
-    authenticated(service, "monitoring", &peer.address, head, body)?;
+    let principal = authenticated(service, "monitoring", &peer.address, head, body)?;
+    let host = peer.address.ip().to_canonical();
+    let requester = Requester { principal: &principal, host };
+    let memory = peer.told.memory_of(&principal);
+    // What it tells is shown as the server's own metrics are: that takes at least the right to look at the cluster.
+    if !service.allows(&requester, Permission::Describe, Resource::Cluster, &memory) {
+        let message = format!("User is not authorized to perform: cloudwatch:{OPERATION}");
+        return Err(ApiError { status: 403, ..ApiError::new("AccessDenied", message) });
+    }
     let unpacked = unpacked(head, body)?;
     let shape = OPERATIONS[0].input;
     let input = protocol.decode(&unpacked, shape)?;
     validate(shape, &input).map_err(|message| ApiError::new("ValidationError", message))?;
+    check_count(&input)?;
     service.gauges.put(samples(&input)?);
     Ok(())
+}
+
+fn check_count(input: &Structure) -> Result<(), ApiError> {
+    match input.get("MetricData") {
+        Some(Value::List(list)) if list.count > METRICS_MAX => {
+            let message = format!(
+                "The collection MetricData must not have a size greater than {METRICS_MAX}."
+            );
+            Err(ApiError::new("ValidationError", message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unpacked(head: &Parts, body: &[u8]) -> Result<Vec<u8>, ApiError> {
@@ -189,5 +214,27 @@ fn refusal(protocol: Protocol, error: &ApiError, request_id: &str) -> Vec<u8> {
         Protocol::Cbor => cbor::encode(&structure()),
         Protocol::Json => json::encode(&structure()),
         Protocol::Query => query::error_xml(SPACE, error, request_id).into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_so_many_metrics_at_most_in_each_protocol() {
+        for (count, is_right) in [(METRICS_MAX, true), (METRICS_MAX + 1, false)] {
+            let form = (1..=count).map(|it| format!("MetricData.member.{it}.MetricName=m&"));
+            let data = vec![r#"{"MetricName":"m"}"#; count].join(",");
+            let json = format!(r#"{{"MetricData":[{data}]}}"#);
+            for (protocol, body) in
+                [(Protocol::Query, form.collect::<String>()), (Protocol::Json, json)]
+            {
+                let input = protocol.decode(body.as_bytes(), OPERATIONS[0].input);
+                let input = input.expect("is right");
+                assert_eq!(check_count(&input).is_ok(), is_right, "{protocol:?}: {count}");
+                assert!(input.list("MetricData").len() <= METRICS_MAX, "no more are built");
+            }
+        }
     }
 }
