@@ -50,6 +50,34 @@ pub(crate) const CLUSTER: &[Key] = &[
     ),
 ];
 
+/// The key for how the consumer of a configuration of Flume connects.
+pub(crate) const CONSUMER_PROTOCOL: Key = key(
+    "kafka.consumer.security.protocol",
+    Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
+    Fallback::Is("PLAINTEXT"),
+    "How Flume's consumer connects.",
+);
+
+/// The key for how the producer of a configuration of Flume connects.
+pub(crate) const PRODUCER_PROTOCOL: Key = key(
+    "kafka.producer.security.protocol",
+    Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
+    Fallback::Is("PLAINTEXT"),
+    "How Flume's producer connects.",
+);
+
+/// The key for [`compression`].
+pub(crate) const COMPRESSION: Key = key(
+    "kafka.producer.compression.type",
+    Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
+    Fallback::Is("none"),
+    "How batches are compressed.",
+);
+
+/// The key for the header that names the partition.
+pub(crate) const PARTITION_HEADER: Key =
+    key("partitionIdHeader", Kind::Text, Fallback::Nothing, "A header that names the partition.");
+
 /// How long what a broker refuses for a reason that passes is tried again, before the events go back.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 

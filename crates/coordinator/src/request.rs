@@ -137,6 +137,13 @@ impl TxnOffsetCommit {
         let id_of = |index| self.topic_ids.get(index).copied().unwrap_or_default();
         self.request.topics.iter().enumerate().map(move |(index, topic)| (id_of(index), topic))
     }
+
+    /// Whether it names no member, as by producers whose client knows nothing of groups.
+    pub(crate) fn is_of_no_member(&self) -> bool {
+        let request = &self.request;
+        let has_name = !request.member_id.is_empty() || request.group_instance_id.is_some();
+        request.generation_id == -1 && !has_name
+    }
 }
 
 /// The answer to a [`RequestBody`], each to the one of its name.

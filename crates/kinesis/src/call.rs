@@ -1,6 +1,5 @@
 //! One request on its way: who asks, what for, and the streams that it may ask for.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +9,13 @@ use logway_metadata::record::{Shard, StreamPhase, StreamState};
 use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{MetadataImage, StreamImage, TopicImage};
 use logway_model::{PartitionId, TopicId};
-use logway_node::access::{AccessMemory, Operation as Permission, Principal, Requester, Resource};
+use logway_node::access::{Operation as Permission, Resource};
 use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::wall_clock;
 use tokio::sync::{Notify, mpsc};
 
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::names::{Account, Named, shard_id, shard_of_id};
 use crate::service::Service;
@@ -36,11 +36,7 @@ pub(crate) struct Call {
     /// What it holds, which obeys its shape.
     pub(crate) input: Structure,
     /// Who asks.
-    pub(crate) principal: Principal,
-    /// From where.
-    pub(crate) host: IpAddr,
-    /// What was decided for who asks, on this connection.
-    pub(crate) access_memory: Arc<AccessMemory>,
+    pub(crate) caller: Caller,
     /// Told when the connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
 }
@@ -165,8 +161,7 @@ impl Call {
 
     /// Whether the requester may do something.
     pub(crate) fn may(&self, permission: Permission, resource: Resource<'_>) -> bool {
-        let requester = Requester { principal: &self.principal, host: self.host };
-        self.service.allows(&requester, permission, resource, &self.access_memory)
+        self.caller.may(&self.service, permission, resource)
     }
 
     /// The stream that the request names, for who may do that with it.

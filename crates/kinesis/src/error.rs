@@ -1,5 +1,6 @@
 //! What clients are told when something did not work: AWS's names, in one place.
 
+use hyper::StatusCode;
 use logway_model::ErrorCode;
 use logway_node::Failure;
 
@@ -20,6 +21,11 @@ pub(crate) struct ApiError {
 pub(crate) const SERIALIZATION: &str = "SerializationException";
 
 impl ApiError {
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
     /// An error of the client.
     pub(crate) fn new(name: &'static str, message: impl Into<String>) -> ApiError {
         ApiError { name, message: Some(message.into()), status: 400 }

@@ -1,7 +1,7 @@
 //! From an HTTP request to its response, in the order in which AWS checks.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,12 +11,13 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use logway_log::random_uuid;
-use logway_node::access::{AccessMemory, Principal};
+use logway_node::access::Principal;
 use tokio::sync::Notify;
 
 use crate::authentication::authenticated;
 use crate::body::{BodyError, ResponseBody, charged, receive};
 use crate::call::{Call, Reply};
+use crate::caller::{Caller, Peer};
 use crate::error::{ApiError, SERIALIZATION};
 use crate::monitoring::Protocol;
 use crate::operations::perform;
@@ -66,35 +67,6 @@ impl Encoding {
         match self {
             Encoding::Json => json::decode(body, shape, errors),
             Encoding::Cbor => cbor::decode(body, shape, errors),
-        }
-    }
-}
-
-/// A client, at the other end of a connection.
-#[derive(Clone)]
-pub(crate) struct Peer {
-    /// Its address.
-    pub(crate) address: SocketAddr,
-    /// What was decided for who asks.
-    pub(crate) told: Arc<LastRequester>,
-    /// Told when the connection is to be given up.
-    pub(crate) give_up: Arc<Notify>,
-}
-
-/// Who has asked last on a connection, and what was decided for that. Requests of several may come on one, through a proxy.
-#[derive(Debug, Default)]
-pub(crate) struct LastRequester(Mutex<Option<(Principal, Arc<AccessMemory>)>>);
-
-impl LastRequester {
-    pub(crate) fn memory_of(&self, principal: &Principal) -> Arc<AccessMemory> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((same, memory)) if same == principal => Arc::clone(memory),
-            _ => {
-                let memory = Arc::default();
-                *last = Some((principal.clone(), Arc::clone(&memory)));
-                memory
-            }
         }
     }
 }
@@ -160,14 +132,11 @@ async fn respond(
             return with_body(StatusCode::NOT_FOUND, None, body.into_bytes());
         }
     };
-    let Peer { address, told, give_up } = peer;
-    let host = address.ip().to_canonical();
-    let outcome = match decoded(service, &address, encoding, operation, head, body) {
+    let outcome = match decoded(service, &peer.address, encoding, operation, head, body) {
         Ok((operation, input, principal)) => {
-            let access_memory = told.memory_of(&principal);
-            let service = Arc::clone(service);
-            let give_up = Arc::clone(&give_up);
-            let call = Call { service, operation, input, principal, host, access_memory, give_up };
+            let caller = Caller::new(&peer, principal);
+            let (service, give_up) = (Arc::clone(service), Arc::clone(&peer.give_up));
+            let call = Call { service, operation, input, caller, give_up };
             perform(&call).await
         }
         Err(error) => Err(error),
@@ -177,7 +146,7 @@ async fn respond(
         debug_assert!(operation.output.is_some_and(is_ours), "{response:?}");
     }
     match outcome {
-        Ok(reply) => reply_response(service, encoding, reply, &give_up).await,
+        Ok(reply) => reply_response(service, encoding, reply, &peer.give_up).await,
         Err(error) => {
             if error.status >= 500 {
                 let (name, reason) = (error.name, error.message.as_deref());
@@ -196,8 +165,8 @@ fn respond_beside(
     body: &Bytes,
     content_type: &str,
 ) -> Option<Response<ResponseBody>> {
-    let respond = |protocol, operation: &str| {
-        monitoring::respond(service, peer, protocol, operation, head, body)
+    let respond = |protocol: Protocol, operation: &str| {
+        monitoring::respond(service, peer, &protocol, operation, head, body)
     };
     if let Some(operation) = Protocol::operation_of_path(head.uri.path()) {
         return Some(respond(Protocol::Cbor, operation));
@@ -213,24 +182,23 @@ fn respond_beside(
         return Some(empty(StatusCode::PAYLOAD_TOO_LARGE));
     }
     let request_id = random_uuid().hyphenated();
-    let action = Form::parse(body).map(|form| form.text("Action").unwrap_or_default().to_owned());
-    let outcome = match action.as_deref() {
-        Ok(monitoring::OPERATION) => return Some(respond(Protocol::Query, monitoring::OPERATION)),
-        Ok(identity::OPERATION) => identity::respond(service, peer, head, body, &request_id),
-        Ok(other) => {
-            let other: String = other.chars().take(128).collect();
-            let message = format!("Could not find operation {other}");
-            Err(ApiError::new("InvalidAction", message))
-        }
-        Err(error) => Err(error.clone()),
-    };
-    Some(match outcome {
-        Ok(body) => with_body(StatusCode::OK, Some(XML), body),
-        Err(error) => {
-            let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
-            with_body(status, Some(XML), query::error_xml(identity::SPACE, &error, &request_id))
-        }
-    })
+    let outcome =
+        Form::parse(body).and_then(|form| match form.text("Action").unwrap_or_default() {
+            monitoring::OPERATION => Ok(respond(Protocol::Query(form), monitoring::OPERATION)),
+            identity::OPERATION => {
+                let body = identity::respond(service, peer, head, body, &request_id)?;
+                Ok(with_body(StatusCode::OK, Some(XML), body))
+            }
+            other => {
+                let other: String = other.chars().take(128).collect();
+                let message = format!("Could not find operation {other}");
+                Err(ApiError::new("InvalidAction", message))
+            }
+        });
+    Some(outcome.unwrap_or_else(|error| {
+        let body = query::error_xml(identity::SPACE, &error, &request_id);
+        with_body(error.status(), Some(XML), body)
+    }))
 }
 
 /// Syntax, operation, authentication, types, constraints.
@@ -295,9 +263,16 @@ async fn reply_response(
 }
 
 fn error_response(encoding: Encoding, error: &ApiError) -> Response<ResponseBody> {
-    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = encoding.encode(&error.to_structure());
-    let mut response = with_body(status, Some(encoding.content_type()), body);
+    refusal(error, encoding.content_type(), encoding.encode(&error.to_structure()))
+}
+
+/// A response that tells an error, by its name and in a body.
+pub(crate) fn refusal(
+    error: &ApiError,
+    content_type: &'static str,
+    body: Vec<u8>,
+) -> Response<ResponseBody> {
+    let mut response = with_body(error.status(), Some(content_type), body);
     response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(error.name));
     response
 }

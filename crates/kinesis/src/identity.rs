@@ -3,8 +3,8 @@
 use hyper::http::request::Parts;
 
 use crate::authentication::authenticated;
+use crate::caller::Peer;
 use crate::error::ApiError;
-use crate::http::Peer;
 use crate::query::escaped;
 use crate::service::Service;
 

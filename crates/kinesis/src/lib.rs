@@ -9,7 +9,7 @@
 //! | `http`, `body`, `authentication`, `signature` | from an HTTP request to its response, in AWS's order of checks |
 //! | `shapes`, `shape` | the operations and types of AWS's model, as tables |
 //! | `json`, `cbor`, `value`, `type_error`, `validate` | values in both encodings, and what they must obey |
-//! | `call`, `operations` | one request, and what each operation does |
+//! | `call`, `caller`, `operations` | one request, who makes it, and what each operation does |
 //! | `tables` | DynamoDB's tables, as far as AWS's client library needs them |
 //! | `monitoring`, `identity`, `query` | CloudWatch's PutMetricData and STS's GetCallerIdentity, and the protocol of forms |
 //! | `sequence`, `token`, `names`, `event_stream` | what clients hold in their hands |
@@ -18,6 +18,7 @@
 mod authentication;
 mod body;
 mod call;
+mod caller;
 mod cbor;
 mod error;
 mod event_stream;

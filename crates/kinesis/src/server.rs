@@ -25,7 +25,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::body::InWork;
-use crate::http::{Peer, answer};
+use crate::caller::Peer;
+use crate::http::answer;
 use crate::monitoring::gauges::Gauges;
 use crate::names::Account;
 use crate::service::{Service, Subscriptions};

@@ -26,7 +26,7 @@ pub enum ConfigFile {
         /// The agent: the first part of its keys.
         name: String,
     },
-    /// In our own form, of an agent in a broker's process: whoever names no brokers speaks to that one.
+    /// In our own form, of an agent in a broker's process: what names no brokers speaks to that one.
     InBroker {
         /// The file.
         path: PathBuf,

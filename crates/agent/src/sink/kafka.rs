@@ -14,7 +14,9 @@ use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
 use crate::event::Event;
 use crate::interceptor::now_ms;
-use crate::kafka_cluster::{CLUSTER, PATIENCE, client, compression};
+use crate::kafka_cluster::{
+    CLUSTER, COMPRESSION, PARTITION_HEADER, PATIENCE, PRODUCER_PROTOCOL, client, compression,
+};
 use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -69,36 +71,21 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Nothing,
             "The partition of all events.",
         ),
-        key(
-            "partitionIdHeader",
-            Kind::Text,
-            Fallback::Nothing,
-            "A header that names the partition.",
-        ),
+        PARTITION_HEADER,
         key(
             "kafka.producer.acks",
             Kind::Choice(&["1", "-1", "all"]),
             Fallback::Is("all"),
             "Whose acknowledgement counts. Flume's default is 1; with less than all, a repetition may be there twice.",
         ),
-        key(
-            "kafka.producer.compression.type",
-            Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
-            Fallback::Is("none"),
-            "How batches are compressed.",
-        ),
+        COMPRESSION,
         key(
             "kafka.producer.linger.ms",
             Kind::Ignored("a batch of the channel goes at once"),
             Fallback::Nothing,
             "How long Flume's producer waits for more.",
         ),
-        key(
-            "kafka.producer.security.protocol",
-            Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
-            Fallback::Is("PLAINTEXT"),
-            "How Flume's producer connects.",
-        ),
+        PRODUCER_PROTOCOL,
     ],
     shared: &[CLUSTER],
 };

@@ -10,7 +10,7 @@ use super::{Running, SourceContext, Starting};
 use crate::codec::avro::Reader;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
-use crate::kafka_cluster::{CLUSTER, client};
+use crate::kafka_cluster::{CLUSTER, CONSUMER_PROTOCOL, client};
 use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -29,12 +29,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("latest"),
             "Where to begin when the group has no offset.",
         ),
-        key(
-            "kafka.consumer.security.protocol",
-            Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
-            Fallback::Is("PLAINTEXT"),
-            "How Flume's consumer connects.",
-        ),
+        CONSUMER_PROTOCOL,
         key(
             "batchSize",
             Kind::Number(1, 1_000_000, "events"),

@@ -52,19 +52,10 @@ impl Groups {
         let reply = match body {
             RequestBody::JoinGroup { request, fresh_id } => {
                 let join = Join { token, version, client, request, fresh_id };
-                turn.timers.mark();
-                let joined = work.draft.join_classic(turn, &join);
-                let joined = joined.and_then(|joined| work.check_memory(turn).map(|()| joined));
+                let joined = work.attempt(turn, |draft, turn| Ok(draft.join_classic(turn, &join)?));
                 match joined {
-                    Ok(joined) => {
-                        turn.timers.keep();
-                        Reply::JoinGroup(joined)
-                    }
-                    Err(code) => {
-                        work.draft.take_back();
-                        turn.timers.take_back();
-                        join_refusal(&join.request.member_id, code)
-                    }
+                    Ok(joined) => Reply::JoinGroup(joined),
+                    Err(refusal) => join_refusal(&join.request.member_id, refusal.code),
                 }
             }
             RequestBody::SyncGroup(request) => match work.draft.sync_classic(turn, &request) {

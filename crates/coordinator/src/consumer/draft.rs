@@ -13,6 +13,9 @@ pub(crate) trait Drafted: Clone {
     /// What one record says of it.
     type Record;
 
+    /// What people call such a group.
+    const KIND: &str;
+
     /// Takes over what a record says.
     fn apply(&mut self, record: &Self::Record);
 
@@ -141,6 +144,8 @@ impl<G> Deref for Draft<G> {
 
 impl Drafted for ConsumerGroup {
     type Record = ConsumerRecord;
+
+    const KIND: &str = "consumer group";
 
     fn apply(&mut self, record: &ConsumerRecord) {
         ConsumerGroup::apply(self, record);

@@ -62,3 +62,4 @@ pub use record::{ConsumerRecord, GroupVersion, ResolvedPattern, TargetVersion};
 pub(crate) use refusal::Refusal;
 pub(crate) use requests::{Waiting, WaitingByGroup, Work, is_for_room};
 pub(crate) use subscription::hash_of_topics;
+pub(crate) use target::left_of_interval_ms;

@@ -274,15 +274,36 @@ impl<G: Drafted> Work<G> {
         self.held.try_grow(bytes, self.growth)
     }
 
+    /// Works on a request in the draft. If it is refused, also for want of memory, draft and timers stay as they were.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        turn: &mut Turn,
+        request: impl FnOnce(&mut Draft<G>, &mut Turn) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        turn.timers.mark();
+        let said = request(&mut self.draft, turn)
+            .and_then(|answer| self.check_memory(turn).map(|()| answer));
+        match said.is_ok() {
+            true => turn.timers.keep(),
+            false => {
+                self.draft.take_back();
+                turn.timers.take_back();
+            }
+        }
+        said
+    }
+
     /// Takes memory for what the present request makes the group larger.
-    pub(crate) fn check_memory(&mut self, turn: &Turn) -> Result<(), ErrorCode> {
+    fn check_memory(&mut self, turn: &Turn) -> Result<(), Refusal> {
         let grown = self.draft.growth_bytes();
-        if grown > 0 && self.draft.held_bytes() > turn.settings.group_bytes_max {
-            return Err(ErrorCode::GroupMaxSizeReached);
+        let bytes_max = turn.settings.group_bytes_max;
+        if grown > 0 && self.draft.held_bytes() > bytes_max {
+            let message = format!("The {} would take more than {bytes_max} bytes.", G::KIND);
+            return Err(Refusal::new(ErrorCode::GroupMaxSizeReached, message));
         }
         match self.held.try_grow(grown, self.growth) {
             true => Ok(()),
-            false => Err(ErrorCode::CoordinatorLoadInProgress),
+            false => Err(ErrorCode::CoordinatorLoadInProgress.into()),
         }
     }
 }
@@ -296,28 +317,16 @@ impl Work {
         };
         let client = &request.client;
         let heartbeat = Heartbeat { request: asked, client, fresh_id: *fresh_id, sight };
-        turn.timers.mark();
-        let said = check_group(&self.draft, asked).and_then(|()| match asked.member_epoch {
-            ..0 => self.draft.leave(turn, asked),
-            0.. => self.draft.heartbeat(turn, &heartbeat),
-        });
-        let said = said.and_then(|response| match self.check_memory(turn) {
-            Ok(()) => Ok(response),
-            Err(ErrorCode::GroupMaxSizeReached) => {
-                let bytes_max = turn.settings.group_bytes_max;
-                let message = format!("The consumer group would take more than {bytes_max} bytes.");
-                Err(Refusal::new(ErrorCode::GroupMaxSizeReached, message))
+        let said = self.attempt(turn, |draft, turn| {
+            check_group(draft, asked)?;
+            match asked.member_epoch {
+                ..0 => draft.leave(turn, asked),
+                0.. => draft.heartbeat(turn, &heartbeat),
             }
-            Err(code) => Err(code.into()),
         });
         match said {
-            Ok(response) => {
-                turn.timers.keep();
-                Reply::ConsumerGroupHeartbeat(response)
-            }
+            Ok(response) => Reply::ConsumerGroupHeartbeat(response),
             Err(refusal) => {
-                self.draft.take_back();
-                turn.timers.take_back();
                 // It lives, though there is no room for what it asks.
                 if is_for_room(refusal.code) {
                     self.draft.reset_session(turn, &self.draft.member_id(&asked.member_id));

@@ -72,11 +72,7 @@ impl Draft {
     /// How long the next assignment has to wait (KIP-1263).
     fn assignment_delay_ms(&self, turn: &Turn) -> u64 {
         let interval_ms = turn.settings.consumer.assignment_interval_ms(&turn.overrides(&self.id));
-        let Some(TimestampMs(made_at)) = self.assigned_at() else { return 0 };
-        // After a clock was set back, nothing says how old it is.
-        let age_ms = turn.now.wall.0.saturating_sub(made_at);
-        let age_ms = u64::try_from(age_ms).unwrap_or(u64::MAX);
-        u64::from(interval_ms).saturating_sub(age_ms)
+        left_of_interval_ms(interval_ms, self.assigned_at(), turn.now.wall)
     }
 
     fn assign_now(&mut self, turn: &mut Turn) {
@@ -98,6 +94,19 @@ impl Draft {
             self.write(ConsumerRecord::Target(id, Some(Arc::new(target))));
         }
     }
+}
+
+/// What is left of an interval since the last assignment, if there was any.
+pub(crate) fn left_of_interval_ms(
+    interval_ms: u32,
+    assigned_at: Option<TimestampMs>,
+    now: TimestampMs,
+) -> u64 {
+    let Some(TimestampMs(assigned_at)) = assigned_at else { return 0 };
+    // After a clock was set back, nothing says how old it is.
+    let age_ms = now.0.saturating_sub(assigned_at);
+    let age_ms = u64::try_from(age_ms).unwrap_or(u64::MAX);
+    u64::from(interval_ms).saturating_sub(age_ms)
 }
 
 /// What two subscriptions have in common if they stand for the same topics.

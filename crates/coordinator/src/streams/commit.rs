@@ -41,9 +41,7 @@ impl StreamsGroup {
     pub(crate) fn check_txn_commit(&self, commit: &TxnOffsetCommit) -> Result<(), ErrorCode> {
         let request = &commit.request;
         let said = GroupEpoch(request.generation_id);
-        let tells_of_none =
-            said.0 == -1 && request.member_id.is_empty() && request.group_instance_id.is_none();
-        if tells_of_none || said.0 < 0 && self.is_empty() {
+        if commit.is_of_no_member() || said.0 < 0 && self.is_empty() {
             return Ok(());
         }
         let member = self.member(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;

@@ -425,7 +425,7 @@ mod tests {
         TopicInfo { name: WireString::copy_of(name), ..TopicInfo::default() }
     }
 
-    /// Subtopologies one behind the other, of which the last one in their order is the first.
+    /// Subtopologies one behind the other. The last one in their order comes first.
     fn chain(length: usize) -> StreamsGroupTopologyValue {
         let subtopologies = (0..length).map(|place| Subtopology {
             subtopology_id: format!("{place:05}").into(),

@@ -323,6 +323,8 @@ impl StreamsGroup {
 impl Drafted for StreamsGroup {
     type Record = StreamsRecord;
 
+    const KIND: &str = "streams group";
+
     fn apply(&mut self, record: &StreamsRecord) {
         StreamsGroup::apply(self, record);
     }

@@ -137,29 +137,19 @@ impl Work<StreamsGroup> {
         let RequestBody::StreamsGroupHeartbeat(asked) = &request.body else {
             unreachable!("other requests are worked on elsewhere")
         };
-        turn.timers.mark();
-        let said = check_group(&self.draft, asked).and_then(|()| match asked.member_epoch {
-            ..0 => self.draft.leave(turn, asked),
-            0.. => self.draft.heartbeat(turn, &request.client, asked),
-        });
-        let said = said.and_then(|answer| match self.check_memory(turn) {
-            Ok(()) => Ok(answer),
-            Err(ErrorCode::GroupMaxSizeReached) => {
-                let bytes_max = turn.settings.group_bytes_max;
-                let message = format!("The streams group would take more than {bytes_max} bytes.");
-                Err(Refusal::new(ErrorCode::GroupMaxSizeReached, message))
+        let said = self.attempt(turn, |draft, turn| {
+            check_group(draft, asked)?;
+            match asked.member_epoch {
+                ..0 => draft.leave(turn, asked),
+                0.. => draft.heartbeat(turn, &request.client, asked),
             }
-            Err(code) => Err(code.into()),
         });
         match said {
             Ok((response, missing)) => {
-                turn.timers.keep();
                 let reply = Reply::StreamsGroupHeartbeat { response: Box::new(response), missing };
                 self.with_room(asked, reply)
             }
             Err(refusal) => {
-                self.draft.take_back();
-                turn.timers.take_back();
                 let id = self.draft.member_id(&asked.member_id);
                 // It lives, though there is no room for what it asks.
                 if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use logway_model::TimestampMs;
 use logway_wire::messages::streams_group_heartbeat_response::Status;
 use tracing::info;
 
-use crate::consumer::{Draft, TargetVersion};
+use crate::consumer::{Draft, TargetVersion, left_of_interval_ms};
 use crate::timers::Timer;
 use crate::turn::Turn;
 
@@ -74,11 +73,7 @@ impl Draft<StreamsGroup> {
     fn assignment_delay_ms(&self, turn: &Turn) -> u64 {
         let overrides = turn.streams_overrides(&self.id);
         let interval_ms = turn.settings.streams.assignment_interval_ms(&overrides);
-        let Some(TimestampMs(made_at)) = self.assigned_at() else { return 0 };
-        // After a clock was set back, nothing says how old it is.
-        let age_ms = turn.now.wall.0.saturating_sub(made_at);
-        let age_ms = u64::try_from(age_ms).unwrap_or(u64::MAX);
-        u64::from(interval_ms).saturating_sub(age_ms)
+        left_of_interval_ms(interval_ms, self.assigned_at(), turn.now.wall)
     }
 
     fn assign_now(&mut self, turn: &mut Turn) {

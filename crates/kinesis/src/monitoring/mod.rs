@@ -16,14 +16,15 @@ use flate2::read::GzDecoder;
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
-use logway_node::access::{Operation as Permission, Requester, Resource};
+use logway_node::access::{Operation as Permission, Resource};
 
 use self::data::samples;
 pub(crate) use self::shapes::OPERATIONS;
 use crate::authentication::authenticated;
 use crate::body::ResponseBody;
+use crate::caller::{Caller, Peer};
 use crate::error::{ApiError, SERIALIZATION};
-use crate::http::{Peer, with_body};
+use crate::http::with_body;
 use crate::query::{self, Form};
 use crate::service::Service;
 use crate::shape::Shape;
@@ -48,14 +49,14 @@ pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
 const METRICS_MAX: usize = 1_000;
 
 /// How a request and its response are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Protocol {
     /// `smithy-rpc-v2-cbor`.
     Cbor,
     /// `awsJson1.0`.
     Json,
-    /// `awsQuery`.
-    Query,
+    /// `awsQuery`: the request is a form, which was read to see what is asked for.
+    Query(Form),
 }
 
 impl Protocol {
@@ -64,20 +65,20 @@ impl Protocol {
         path.strip_prefix("/service/")?.strip_prefix(SERVICE)?.strip_prefix("/operation/")
     }
 
-    fn content_type(self) -> &'static str {
+    fn content_type(&self) -> &'static str {
         match self {
             Protocol::Cbor => "application/cbor",
             Protocol::Json => "application/x-amz-json-1.0",
-            Protocol::Query => "text/xml",
+            Protocol::Query(_) => "text/xml",
         }
     }
 
-    fn decode(self, body: &[u8], shape: &'static Shape) -> Result<Structure, ApiError> {
+    fn decode(&self, body: &[u8], shape: &'static Shape) -> Result<Structure, ApiError> {
         let errors = TypeErrors::default();
         let decoded = match self {
             Protocol::Cbor => cbor::decode(body, shape, &errors),
             Protocol::Json => json::decode(body, shape, &errors),
-            Protocol::Query => Some(Form::parse(body)?.structure(shape)?),
+            Protocol::Query(form) => Some(form.structure(shape)?),
         };
         let decoded = decoded.ok_or_else(|| ApiError::bare(SERIALIZATION))?;
         match errors.into_first() {
@@ -91,7 +92,7 @@ impl Protocol {
 pub(crate) fn respond(
     service: &Service,
     peer: &Peer,
-    protocol: Protocol,
+    protocol: &Protocol,
     operation: &str,
     head: &Parts,
     body: &[u8],
@@ -103,15 +104,12 @@ pub(crate) fn respond(
     };
     let (status, body) = match &outcome {
         Ok(()) => (StatusCode::OK, done(protocol, &request_id)),
-        Err(error) => (
-            StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            refusal(protocol, error, &request_id),
-        ),
+        Err(error) => (error.status(), refusal(protocol, error, &request_id)),
     };
     // An operation without a response has no body in CBOR, and so no type of one.
     let content_type = Some(protocol.content_type()).filter(|_| !body.is_empty());
     let mut response = with_body(status, content_type, body);
-    if protocol == Protocol::Cbor {
+    if matches!(protocol, Protocol::Cbor) {
         let protocol = HeaderValue::from_static("rpc-v2-cbor");
         response.headers_mut().insert("smithy-protocol", protocol);
     }
@@ -121,9 +119,9 @@ pub(crate) fn respond(
     response
 }
 
-fn unknown(protocol: Protocol, operation: &str) -> ApiError {
+fn unknown(protocol: &Protocol, operation: &str) -> ApiError {
     match protocol {
-        Protocol::Query => {
+        Protocol::Query(_) => {
             let operation: String = operation.chars().take(128).collect();
             let message = format!("Could not find operation {operation} for version 2010-08-01");
             ApiError::new("InvalidAction", message)
@@ -135,17 +133,15 @@ fn unknown(protocol: Protocol, operation: &str) -> ApiError {
 fn put(
     service: &Service,
     peer: &Peer,
-    protocol: Protocol,
+    protocol: &Protocol,
     head: &Parts,
     body: &[u8],
 ) -> Result<(), ApiError> {
     // What was signed is what was sent, packed or not.
     let principal = authenticated(service, "monitoring", &peer.address, head, body)?;
-    let host = peer.address.ip().to_canonical();
-    let requester = Requester { principal: &principal, host };
-    let memory = peer.told.memory_of(&principal);
+    let caller = Caller::new(peer, principal);
     // What it tells is shown as the server's own metrics are: that takes at least the right to look at the cluster.
-    if !service.allows(&requester, Permission::Describe, Resource::Cluster, &memory) {
+    if !caller.may(service, Permission::Describe, Resource::Cluster) {
         let message = format!("User is not authorized to perform: cloudwatch:{OPERATION}");
         return Err(ApiError { status: 403, ..ApiError::new("AccessDenied", message) });
     }
@@ -192,11 +188,11 @@ fn unpacked(head: &Parts, body: &[u8]) -> Result<Vec<u8>, ApiError> {
     }
 }
 
-fn done(protocol: Protocol, request_id: &str) -> Vec<u8> {
+fn done(protocol: &Protocol, request_id: &str) -> Vec<u8> {
     match protocol {
         Protocol::Cbor => Vec::new(),
         Protocol::Json => b"{}".to_vec(),
-        Protocol::Query => format!(
+        Protocol::Query(_) => format!(
             "<{OPERATION}Response xmlns=\"{SPACE}\"><ResponseMetadata><RequestId>{request_id}</RequestId>\
              </ResponseMetadata></{OPERATION}Response>\n"
         )
@@ -204,7 +200,7 @@ fn done(protocol: Protocol, request_id: &str) -> Vec<u8> {
     }
 }
 
-fn refusal(protocol: Protocol, error: &ApiError, request_id: &str) -> Vec<u8> {
+fn refusal(protocol: &Protocol, error: &ApiError, request_id: &str) -> Vec<u8> {
     let structure = || {
         Structure::new()
             .with("__type", format!("com.amazonaws.cloudwatch#{}", error.name))
@@ -213,7 +209,7 @@ fn refusal(protocol: Protocol, error: &ApiError, request_id: &str) -> Vec<u8> {
     match protocol {
         Protocol::Cbor => cbor::encode(&structure()),
         Protocol::Json => json::encode(&structure()),
-        Protocol::Query => query::error_xml(SPACE, error, request_id).into_bytes(),
+        Protocol::Query(_) => query::error_xml(SPACE, error, request_id).into_bytes(),
     }
 }
 
@@ -227,8 +223,8 @@ mod tests {
             let form = (1..=count).map(|it| format!("MetricData.member.{it}.MetricName=m&"));
             let data = vec![r#"{"MetricName":"m"}"#; count].join(",");
             let json = format!(r#"{{"MetricData":[{data}]}}"#);
-            for (protocol, body) in
-                [(Protocol::Query, form.collect::<String>()), (Protocol::Json, json)]
+            let form = Form::parse(form.collect::<String>().as_bytes()).expect("is a form");
+            for (protocol, body) in [(Protocol::Query(form), String::new()), (Protocol::Json, json)]
             {
                 let input = protocol.decode(body.as_bytes(), OPERATIONS[0].input);
                 let input = input.expect("is right");

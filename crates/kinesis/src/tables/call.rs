@@ -1,13 +1,13 @@
 //! One request on its way: who asks, and for which table.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use logway_model::TopicId;
-use logway_node::access::{AccessMemory, Operation as Permission, Principal, Requester, Resource};
+use logway_node::access::{Operation as Permission, Resource};
 
 use super::shapes::TableOperation;
 use super::store::Table;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::service::Service;
 use crate::shape::Operation;
@@ -29,11 +29,7 @@ pub(super) struct TableCall {
     /// What it holds, which obeys its shape.
     pub(super) input: Structure,
     /// Who asks.
-    pub(super) principal: Principal,
-    /// From where.
-    pub(super) host: IpAddr,
-    /// What was decided for who asks, on this connection.
-    pub(super) access_memory: Arc<AccessMemory>,
+    pub(super) caller: Caller,
 }
 
 /// A table that the metadata has.
@@ -97,8 +93,7 @@ impl TableCall {
 
     /// Whether the requester may do something.
     pub(super) fn may(&self, permission: Permission, resource: Resource<'_>) -> bool {
-        let requester = Requester { principal: &self.principal, host: self.host };
-        self.service.allows(&requester, permission, resource, &self.access_memory)
+        self.caller.may(&self.service, permission, resource)
     }
 
     /// The name of the table that the request names, for who may do that with it.

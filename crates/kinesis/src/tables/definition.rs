@@ -127,6 +127,20 @@ pub(crate) struct Extent {
 }
 
 impl Definition {
+    /// A table with one key, which is a text, and nothing else to say of it.
+    #[cfg(test)]
+    pub(super) fn of_key(name: &str) -> Definition {
+        Definition {
+            key: KeyAttribute { name: name.to_owned(), kind: "S".to_owned() },
+            indexes: Vec::new(),
+            created_ms: 0,
+            is_on_demand: true,
+            throughput: (0, 0),
+            is_protected: false,
+            is_backed_up: false,
+        }
+    }
+
     /// The index of a name.
     pub(crate) fn index(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| index.name == name)

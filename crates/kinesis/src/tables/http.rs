@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use logway_node::access::Principal;
@@ -14,8 +13,9 @@ use super::shapes::{OPERATIONS, TableOperation as Name};
 use super::{administration, reads, writes};
 use crate::authentication::authenticated;
 use crate::body::{ResponseBody, charged};
+use crate::caller::{Caller, Peer};
 use crate::error::{ApiError, SERIALIZATION};
-use crate::http::{Peer, with_body};
+use crate::http::{refusal, with_body};
 use crate::json;
 use crate::service::Service;
 use crate::shape::Operation;
@@ -55,10 +55,8 @@ pub(crate) async fn respond(
     let give_up = Arc::clone(&peer.give_up);
     let outcome = match decoded(service, &peer, &request) {
         Ok((operation, input, principal)) => {
-            let access_memory = peer.told.memory_of(&principal);
-            let host = peer.address.ip().to_canonical();
-            let service = Arc::clone(service);
-            let call = TableCall { service, operation, input, principal, host, access_memory };
+            let caller = Caller::new(&peer, principal);
+            let call = TableCall { service: Arc::clone(service), operation, input, caller };
             perform(call).await.inspect(|response| {
                 let is_ours = |shape| conforms(shape, &Value::from(response.clone()));
                 debug_assert!(operation.output.is_some_and(is_ours), "{response:?}");
@@ -78,17 +76,9 @@ pub(crate) async fn respond(
                 let (operation, reason) = (request.operation, message.as_deref());
                 tracing::debug!(operation, name, reason, "a request failed");
             }
-            error_response(&refused)
+            refusal(&refused.error, CONTENT_TYPE, json::encode(&refused.to_structure()))
         }
     }
-}
-
-fn error_response(refused: &Refused) -> Response<ResponseBody> {
-    let ApiError { name, status, .. } = &refused.error;
-    let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = with_body(status, Some(CONTENT_TYPE), json::encode(&refused.to_structure()));
-    response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(name));
-    response
 }
 
 /// Operation, syntax, authentication, types, constraints.

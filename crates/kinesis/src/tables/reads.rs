@@ -353,15 +353,7 @@ mod tests {
     fn state(count: u32) -> State {
         let mut state = State::default();
         let mut draft = Draft::of(&state);
-        draft.define(Definition {
-            key: KeyAttribute { name: "k".to_owned(), kind: "S".to_owned() },
-            indexes: Vec::new(),
-            created_ms: 0,
-            is_on_demand: true,
-            throughput: (0, 0),
-            is_protected: false,
-            is_backed_up: false,
-        });
+        draft.define(Definition::of_key("k"));
         for number in 0..count {
             let key = format!("{number:04}");
             let text = Attribute::Text("x".repeat(100 << 10));

@@ -56,7 +56,7 @@ const VIEWS_BYTES_MAX: usize = 128 << 20;
 /// The header that tells by which append a record came.
 const WRITE_ID: &str = "kinesis.table.write";
 
-/// The tables of which this node has a view.
+/// The tables that this node has a view of.
 #[derive(Debug, Default)]
 pub(crate) struct Tables(Arc<Views>);
 
@@ -66,7 +66,7 @@ struct Views {
     used_bytes: AtomicUsize,
 }
 
-/// A request that writes. It may be done more than once, of which the last one counts.
+/// A request that writes. It may be done more than once: the last time counts.
 pub(super) type Write = Box<dyn FnMut(&mut Draft<'_>) -> Result<Structure, Refused> + Send>;
 
 struct Waiting {

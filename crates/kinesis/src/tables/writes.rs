@@ -206,7 +206,6 @@ fn check_indexes(definition: &Definition, item: &Item) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::super::attribute::Attribute;
-    use super::super::definition::KeyAttribute;
     use super::super::state::State;
     use super::*;
     use crate::json;
@@ -216,18 +215,6 @@ mod tests {
     fn input(body: &str) -> Structure {
         let update = OPERATIONS.iter().find(|it| it.text == "UpdateItem").expect("is served");
         json::decode(body.as_bytes(), update.input, &TypeErrors::default()).expect("is JSON")
-    }
-
-    fn definition() -> Definition {
-        Definition {
-            key: KeyAttribute { name: "k".to_owned(), kind: "S".to_owned() },
-            indexes: Vec::new(),
-            created_ms: 0,
-            is_on_demand: true,
-            throughput: (0, 0),
-            is_protected: false,
-            is_backed_up: false,
-        }
     }
 
     fn nested(levels: usize) -> String {
@@ -261,7 +248,7 @@ mod tests {
         ] {
             let mut state = State::default();
             let mut draft = Draft::of(&state);
-            draft.define(definition());
+            draft.define(Definition::of_key("k"));
             draft.into_changes().into_iter().for_each(|change| state.apply(change));
             let mut copy = State::default();
             let mut is_refused = false;

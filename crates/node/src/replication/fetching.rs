@@ -152,8 +152,8 @@ impl Fetching {
             drop(freshness);
             slots.push(part.slot);
             awaited.push(part.awaits_follower());
-            asked.push(of.clone());
             held_back.push(take_under_bound(node, &image, &of.replica, part.records.len()));
+            asked.push(of);
             answer.push(part);
         }
         // Behind what it says of those that it names.

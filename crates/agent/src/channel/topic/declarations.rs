@@ -2,7 +2,9 @@
 
 use crate::channel::TRANSACTION;
 use crate::declaration::{Declaration, Fallback, Key, Kind, Role, key};
-use crate::kafka_cluster::CLUSTER;
+use crate::kafka_cluster::{
+    CLUSTER, COMPRESSION, CONSUMER_PROTOCOL, PARTITION_HEADER, PRODUCER_PROTOCOL,
+};
 
 pub(crate) const KAFKA: Declaration = Declaration {
     role: Role::Channel,
@@ -113,7 +115,7 @@ const TOPIC: &[Key] = &[
         Fallback::Nothing,
         "The partition of all events. Without it, the header `key` decides, as for every Kafka producer.",
     ),
-    key("partitionIdHeader", Kind::Text, Fallback::Nothing, "A header that names the partition."),
+    PARTITION_HEADER,
     key(
         "kafka.consumer.session.timeout.ms",
         Kind::Number(1000, 3_600_000, "ms"),
@@ -132,24 +134,14 @@ const TOPIC: &[Key] = &[
         Fallback::Is("300000"),
         "How long the others of a group wait for this one when the group changes.",
     ),
-    key(
-        "kafka.consumer.security.protocol",
-        Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
-        Fallback::Is("PLAINTEXT"),
-        "How Flume's consumer connects.",
-    ),
+    CONSUMER_PROTOCOL,
     key(
         "kafka.producer.acks",
         Kind::Only(&["all", "-1"], "a channel keeps what it took"),
         Fallback::Is("all"),
         "Whose acknowledgement counts.",
     ),
-    key(
-        "kafka.producer.compression.type",
-        Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
-        Fallback::Is("none"),
-        "How batches are compressed.",
-    ),
+    COMPRESSION,
     key(
         "kafka.producer.max.request.size",
         Kind::Number(1024, i32::MAX as i64, "bytes"),
@@ -162,10 +154,5 @@ const TOPIC: &[Key] = &[
         Fallback::Nothing,
         "How long Flume's producer waits for more.",
     ),
-    key(
-        "kafka.producer.security.protocol",
-        Kind::Only(&["PLAINTEXT"], "use kafka.tls and kafka.user"),
-        Fallback::Is("PLAINTEXT"),
-        "How Flume's producer connects.",
-    ),
+    PRODUCER_PROTOCOL,
 ];

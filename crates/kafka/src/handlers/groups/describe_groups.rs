@@ -3,17 +3,16 @@
 use std::collections::HashSet;
 use std::future::Future;
 
-use logway_coordinator::RequestBody;
-use logway_wire::Decoder;
+use logway_coordinator::{Reply as ShardOutcome, RequestBody};
+use logway_model::ErrorCode;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+use logway_wire::{Decoder, WireString};
 
-use super::{expect_reply, question};
-use crate::handlers::authorized_operations::NOT_ASKED;
-use crate::handlers::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
+use super::describing::{Asked, Described, describe};
+use super::expect_reply;
+use crate::handlers::measured::{self, QUESTION_BYTES};
 use crate::request::{RequestContext, RequestError, Work};
-use logway_node::access::{Operation, Resource};
-use logway_node::groups::Measuring;
 use logway_node::memory::Held;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
@@ -21,44 +20,55 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     measured::prepare(context, body, built_bytes, start)
 }
 
-/// Each group is described once, however often it is named: clients look groups up by name.
 fn start(
     context: &RequestContext,
     request: DescribeGroupsRequest,
 ) -> impl Future<Output = (DescribeGroupsResponse, Held)> + use<> {
-    let tells_operations = request.include_authorized_operations;
-    let mut seen = HashSet::new();
-    let groups = request.groups.into_iter().filter(|group| seen.insert(group.clone()));
-    let parts = groups.map(|group| {
-        let body = RequestBody::DescribeGroups { groups: vec![group.clone()] };
-        let permitted = context.group(&group, Operation::Describe);
-        let measuring = match permitted {
-            Ok(permitted) => permitted.measure(question(context, body)),
-            Err(code) => Measuring::refused(code),
-        };
-        Part { about: group, measuring, mentions: 1 }
-    });
-    let parts = parts.collect();
-    let context = context.clone();
+    let asked = Asked {
+        groups: request.groups,
+        body: |groups| RequestBody::DescribeGroups { groups },
+        is_served: true,
+        tells_operations: request.include_authorized_operations,
+    };
+    let described = describe(context, asked);
     async move {
-        let (told, held) = ask_measured(&context, parts, TooLarge::TellInParts).await;
-        let mut groups = Vec::with_capacity(told.len());
-        for ToldPart { about: group_id, answer, .. } in told {
-            match answer {
-                Ok(reply) => groups.extend(expect_reply!(reply, DescribeGroups)),
-                Err(code) => groups.push(DescribedGroup {
-                    group_id,
-                    error_code: code.code(),
-                    ..Default::default()
-                }),
-            }
-        }
-        for group in groups.iter_mut().filter(|group| group.error_code == 0) {
-            group.authorized_operations = match tells_operations {
-                true => context.authorized_operations(Resource::Group(&group.group_id)),
-                false => NOT_ASKED,
-            };
-        }
+        let (groups, held) = described.await;
         (DescribeGroupsResponse { groups, ..Default::default() }, held)
+    }
+}
+
+impl Described for DescribedGroup {
+    fn refused(
+        group_id: WireString,
+        code: ErrorCode,
+        message: Option<&'static str>,
+    ) -> DescribedGroup {
+        DescribedGroup {
+            group_id,
+            error_code: code.code(),
+            error_message: message.map(Into::into),
+            ..Default::default()
+        }
+    }
+
+    fn of_outcome(outcome: ShardOutcome) -> Vec<DescribedGroup> {
+        expect_reply!(outcome, DescribeGroups)
+    }
+
+    fn group_id(&self) -> &WireString {
+        &self.group_id
+    }
+
+    fn error_code(&self) -> i16 {
+        self.error_code
+    }
+
+    fn topics(&self) -> HashSet<&str> {
+        // What members are assigned is opaque to the broker.
+        HashSet::new()
+    }
+
+    fn set_authorized_operations(&mut self, operations: i32) {
+        self.authorized_operations = operations;
     }
 }

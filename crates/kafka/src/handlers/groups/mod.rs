@@ -22,6 +22,7 @@ mod topic_names;
 
 pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
+mod describing;
 pub(crate) mod list_groups;
 
 use std::future::Future;

@@ -113,7 +113,7 @@ impl ServedTopics {
         self.readable_by_name(context, name, id, ReadFrom::Leader, grant)
     }
 
-    /// The same, of a partition of which a replica here serves.
+    /// The same, of a partition that a replica here serves.
     pub(crate) fn readable_by_name(
         &self,
         context: &RequestContext,

@@ -137,7 +137,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Refuses paths of which one is in another one, or the same.
+/// Refuses paths if one leads into another one, or two are the same.
 pub(super) fn check_apart(paths: &[&Path]) -> Result<(), String> {
     let mut sorted: Vec<(usize, &Path)> = paths.iter().copied().enumerate().collect();
     // All that is in a path comes right behind it.

@@ -59,7 +59,7 @@ impl Action {
 
 const TOO_LARGE: &str = "Item size to update has exceeded the maximum allowed size";
 
-/// An item after changes, all of which see it as it was before. Errors: it would be too large. That is seen before much is copied.
+/// An item after changes. Each change sees it as it was before. Errors: it would be too large, which is seen before much is copied.
 pub(crate) fn updated(before: &Item, actions: &[Action]) -> Result<Item, String> {
     let mut item = before.clone();
     // Behind all others, and later entries of a list first: so that none moves what another one means.
