@@ -1,6 +1,7 @@
 """A cluster of three nodes with one topic, and a verifying load on it."""
 
 from contextlib import contextmanager
+from itertools import chain
 
 from confluent_kafka.admin import NewTopic
 
@@ -50,9 +51,10 @@ def wait_until_in_sync(cluster, topic: str = TOPIC, count: int = 3):
 
     def is_in_sync():
         try:
-            found = [known for node in cluster.nodes for known in partitions(node).values()]
+            known = [list(partitions(node).values()) for node in cluster.nodes]
         except OSError:
             return False
-        return found and all(leader >= 0 and len(in_sync) == count for leader, in_sync in found)
+        # One that has not heard of the topic yet knows none of them.
+        return all(known) and all(leader >= 0 and len(in_sync) == count for leader, in_sync in chain(*known))
 
     wait_until(is_in_sync, f"{count} replicas of {topic} in sync on every node", deadline_s=DEADLINE_S)
