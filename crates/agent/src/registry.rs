@@ -31,6 +31,8 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
     (&sink::kafka::DECLARATION, sink::kafka::make),
     (&sink::file_roll::DECLARATION, sink::file_roll::make),
     (&sink::http::DECLARATION, sink::http::make),
+    (&sink::elasticsearch::DECLARATION, sink::elasticsearch::make),
+    (&sink::loki::DECLARATION, sink::loki::make),
     (&sink::plain::LOGGER, sink::plain::make_logger),
     (&sink::plain::NULL, sink::plain::make_null),
 ];

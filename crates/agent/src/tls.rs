@@ -172,6 +172,22 @@ const CIPHERS_EXCLUDED: Key = key(
     "Which ones Flume does not take.",
 );
 
+/// What sinks can be told that send to an address which begins with `https://`.
+pub(crate) const OF_HTTPS: &[Key] = &[
+    key(
+        "truststore",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with the authorities to trust with `https://`, in place of the system's.",
+    ),
+    key(
+        "keystore",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with a private key and its certificates, for servers that ask for one.",
+    ),
+];
+
 /// What a source needs to answer in TLS; `None` if it is to answer without.
 pub(crate) fn of_source(settings: &Settings) -> Result<Option<Arc<ServerTls>>, StartError> {
     if !settings.flag("ssl") {
@@ -244,14 +260,25 @@ pub(crate) fn of_sink(settings: &Settings) -> Result<Option<SinkTls>, StartError
     if !settings.flag("ssl") {
         return Ok(None);
     }
+    to_host(settings, settings.required("hostname").trim(), &[]).map(Some)
+}
+
+/// What a sink needs to speak TLS to a host, by the files of `truststore` and `keystore`. Both sides agree on one of
+/// `protocols`, if there are any (ALPN, RFC 7301).
+pub(crate) fn to_host(
+    settings: &Settings,
+    host: &str,
+    protocols: &[&str],
+) -> Result<SinkTls, StartError> {
     let (truststore, keystore) = (pem(settings, "truststore")?, pem(settings, "keystore")?);
     let config = client_config(&truststore, &keystore, SystemTime::now());
-    let config = config.map_err(|error| error.to_string())?;
-    let host = settings.required("hostname").trim().to_owned();
-    let name = ServerName::try_from(host.clone()).map_err(|_| {
+    let mut config = config.map_err(|error| error.to_string())?;
+    Arc::make_mut(&mut config).alpn_protocols =
+        protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
         format!("'{host}' is neither a host's name nor an address, as TLS needs it")
     })?;
-    Ok(Some(SinkTls { connector: TlsConnector::from(config), name }))
+    Ok(SinkTls { connector: TlsConnector::from(config), name })
 }
 
 impl SinkTls {

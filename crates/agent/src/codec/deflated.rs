@@ -2,11 +2,12 @@
 //! each message. It lies below TLS, which Flume compresses once more. What is unpacked is bounded by what is asked
 //! for, so that a bomb is read piece by piece.
 
-use std::io;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
+use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -134,6 +135,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Deflated<S> {
         ready!(self.as_mut().poll_flush(context))?;
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
+}
+
+/// Packs bytes in gzip's form (RFC 1952).
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(bytes).expect("memory takes all");
+    packer.finish().expect("memory takes all")
 }
 
 #[cfg(test)]
