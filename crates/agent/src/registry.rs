@@ -16,6 +16,7 @@ const SOURCES: &[(&Declaration, StartSource)] = &[
     (&source::syslog_tcp::MANY, source::syslog_tcp::start_many),
     (&source::syslog_udp::DECLARATION, source::syslog_udp::start),
     (&source::http::DECLARATION, source::http::start),
+    (&source::otlp::DECLARATION, source::otlp::start),
     (&source::exec::DECLARATION, source::exec::start),
     (&source::spooldir::DECLARATION, source::spooldir::start),
     (&source::taildir::DECLARATION, source::taildir::start),
@@ -33,6 +34,7 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
     (&sink::http::DECLARATION, sink::http::make),
     (&sink::elasticsearch::DECLARATION, sink::elasticsearch::make),
     (&sink::loki::DECLARATION, sink::loki::make),
+    (&sink::otlp::DECLARATION, sink::otlp::make),
     (&sink::plain::LOGGER, sink::plain::make_logger),
     (&sink::plain::NULL, sink::plain::make_null),
 ];

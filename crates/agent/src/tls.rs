@@ -188,8 +188,12 @@ pub(crate) const OF_HTTPS: &[Key] = &[
     ),
 ];
 
-/// What a source needs to answer in TLS; `None` if it is to answer without.
-pub(crate) fn of_source(settings: &Settings) -> Result<Option<Arc<ServerTls>>, StartError> {
+/// What a source needs to answer in TLS; `None` if it is to answer without. Both sides agree on one of `protocols`, if
+/// there are any (ALPN, RFC 7301).
+pub(crate) fn of_source(
+    settings: &Settings,
+    protocols: &[&str],
+) -> Result<Option<Arc<ServerTls>>, StartError> {
     if !settings.flag("ssl") {
         return Ok(None);
     }
@@ -208,7 +212,7 @@ pub(crate) fn of_source(settings: &Settings) -> Result<Option<Arc<ServerTls>>, S
         has_tls13,
         principal_rules: "DEFAULT".to_owned(),
     };
-    let loaded = ServerTls::load(&settings, &[], SystemTime::now());
+    let loaded = ServerTls::load(&settings, protocols, SystemTime::now());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| error.to_string())
 }
 
@@ -352,7 +356,7 @@ mod tests {
         let refused = |head: &[u8]| {
             let path = folder.path().join("store");
             std::fs::write(&path, head).expect("is written");
-            of_source(&source(&format!("keystore = '{}'", path.display())))
+            of_source(&source(&format!("keystore = '{}'", path.display())), &[])
                 .expect_err("it is no PEM file")
         };
         let error = refused(&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2]);
@@ -360,7 +364,7 @@ mod tests {
         assert!(error.contains("keytool -importkeystore -srckeystore"), "{error}");
         assert!(refused(&[0x30, 0x82, 9, 9]).contains("is a PKCS12 file"));
         assert!(refused(b"text").contains("store"), "{}", refused(b"text"));
-        let error = of_source(&source("")).expect_err("there is no key");
+        let error = of_source(&source(""), &[]).expect_err("there is no key");
         assert!(error.contains("there is no keystore"), "{error}");
     }
 

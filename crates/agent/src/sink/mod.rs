@@ -8,6 +8,7 @@ pub(crate) mod file_roll;
 pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod loki;
+pub(crate) mod otlp;
 mod parts;
 pub(crate) mod plain;
 mod template;

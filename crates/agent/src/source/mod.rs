@@ -10,6 +10,7 @@ pub(crate) mod http;
 pub(crate) mod kafka;
 mod listener;
 pub(crate) mod netcat;
+pub(crate) mod otlp;
 pub(crate) mod spooldir;
 pub(crate) mod syslog_tcp;
 pub(crate) mod syslog_udp;

@@ -213,3 +213,62 @@ async fn lines_that_loki_refuses_are_found_and_the_others_are_pushed() {
     let letters = dead_letters(folder.path());
     assert!(letters[&42].contains("answered 400: \\\"entry too far behind\\\""), "{letters:?}");
 }
+
+/// From our sink to our source, in TLS and without, by gRPC and by HTTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_arrive_as_they_were_sent() {
+    for (protocol, is_tls) in
+        [("grpc", false), ("grpc", true), ("http/protobuf", false), ("http/protobuf", true)]
+    {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (mut of_source, mut of_sink, mut scheme) = (String::new(), String::new(), "http");
+        if is_tls {
+            let made =
+                rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("is made");
+            let (key, certificate) = (made.signing_key.serialize_pem(), made.cert.pem());
+            std::fs::write(path("key.pem"), format!("{key}{certificate}")).expect("is written");
+            std::fs::write(path("trust.pem"), certificate).expect("is written");
+            of_source = format!("ssl = true\nkeystore = '{}'\n", path("key.pem"));
+            of_sink = format!("truststore = '{}'\n", path("trust.pem"));
+            scheme = "https";
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .expect("is bound")
+            .local_addr()
+            .expect("has one")
+            .port();
+        std::fs::create_dir(path("out")).expect("is made");
+        let text = format!(
+            "[sources.hop]\ntype = 'otlp'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['hop']\n{of_source}\
+             [channels.hop]\ntype = 'memory'\ntransactionCapacity = 7\n\
+             [sinks.out]\ntype = 'file_roll'\nchannel = 'hop'\n'sink.batchSize' = 5\n'sink.directory' = '{}'\n'sink.serializer' = 'JSON'\n\
+             [sources.r]\ntype = 'seq'\ntotalEvents = 100\nbatchSize = 10\nchannels = ['c']\n\
+             [[sources.r.interceptors]]\ntype = 'static'\nkey = 'colour'\nvalue = 'red'\n\
+             [channels.c]\ntype = 'memory'\n\
+             [sinks.k]\ntype = 'otlp'\nchannel = 'c'\nendpoint = '{scheme}://localhost:{port}'\nprotocol = '{protocol}'\n{of_sink}\
+             batchSize = 50\n[sinks.k.resource]\n'service.name' = 'counter'\n",
+            path("out")
+        );
+        let registry = Registry::default();
+        let config = toml(&text).expect("makes sense");
+        let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+        wait_for("all records", || count(&registry, "SINK.out", "EventDrainSuccessCount") >= 100)
+            .await;
+        assert_eq!(
+            count(&registry, "SINK.k", "EventDrainSuccessCount"),
+            100,
+            "{protocol} {is_tls}"
+        );
+        drop(agent);
+        let files = std::fs::read_dir(path("out")).expect("is there");
+        let text: String = files
+            .map(|file| std::fs::read_to_string(file.expect("is there").path()).expect("is text"))
+            .collect();
+        let events: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("is JSON")).collect();
+        assert_eq!(events[99]["body"], "99");
+        assert_eq!(events[99]["headers"]["attribute.colour"], "red");
+        assert_eq!(events[99]["headers"]["resource.service.name"], "counter");
+    }
+}
