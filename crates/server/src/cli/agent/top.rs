@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use logway_agent::overview::{Counters, Overview};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::ends::{Ends, Second};
@@ -42,43 +43,56 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 const SOURCE_ERRORS: &[&str] = &["ChannelWriteFail", "OptionalChannelWriteFail", "EventReadFail"];
 const SINK_ERRORS: &[&str] = &["EventWriteFail", "ConnectionFailedCount", "ChannelReadFail"];
 
-/// A look at an agent.
-#[derive(Debug, Serialize)]
-struct View {
+/// A look at an agent. All but the names counts from when the component was started.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct View {
     sources: Vec<SourceView>,
     channels: Vec<ChannelView>,
     sinks: Vec<SinkView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SourceView {
     name: String,
     events_in: u64,
+    /// Since the look before; `null` in the first
     events_in_per_second: Option<f64>,
+    /// Events that are in their channels
     accepted: u64,
+    /// Puts that a channel refused, and what was malformed
     errors: u64,
+    /// Events that no channel took and that cannot be read again
     dropped: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ChannelView {
     name: String,
+    /// What is in it now
     events: u64,
-    /// `null` if the channel has no bound in events.
+    /// `null` if it has no bound in events
     capacity: Option<u64>,
+    /// Since the look before; `null` in the first
     events_in_per_second: Option<f64>,
+    /// Since the look before; `null` in the first
     events_out_per_second: Option<f64>,
+    /// The age of the oldest event; 0 if there is none
     oldest_seconds: f64,
+    /// Events that were in memory when it was closed, or that its topic has deleted
     lost: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SinkView {
     name: String,
     events_out: u64,
+    /// Since the look before; `null` in the first
     events_out_per_second: Option<f64>,
+    /// Batches that were not sent, and connections that were not made
     errors: u64,
+    /// Events that went to the dead-letter channel
     dead_letters: u64,
+    /// Events that could not be delivered and were not to be kept
     dropped: u64,
 }
 
