@@ -14,6 +14,7 @@
 //! | `monitoring`, `identity`, `query` | CloudWatch's PutMetricData and STS's GetCallerIdentity, and the protocol of forms |
 //! | `stream_metrics` | what is counted of streams and shards |
 //! | `sequence`, `token`, `names`, `event_stream` | what clients hold in their hands |
+//! | [`client`] | a client, for the command line |
 //! | `error` | AWS's errors |
 
 mod authentication;
@@ -21,6 +22,7 @@ mod body;
 mod call;
 mod caller;
 mod cbor;
+pub mod client;
 mod error;
 mod event_stream;
 mod http;
