@@ -1,10 +1,12 @@
 """A cluster of three nodes with one topic, and a verifying load on it."""
 
 from contextlib import contextmanager
+from itertools import chain
 
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
+from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, Writer, create_topics
 from harness.protocol import METADATA, Connection, metadata_v1, partitions_v1
 from harness.waiting import wait_until
@@ -30,6 +32,7 @@ def written_cluster(name: str, topic: str = TOPIC, partitions: int = PARTITIONS,
     replicas, config = options.pop("replicas", 3), options.pop("config", TWO_IN_SYNC)
     pace = {name: options.pop(name) for name in ("burst_interval_s", "records_per_second") if name in options}
     with Cluster(name, **options) as cluster:
+        wait_until_all_vote(cluster)
         create_topics(cluster.bootstrap, NewTopic(topic, partitions, replicas, config=config))
         writer = Writer(cluster.bootstrap, topic, partitions, client=CLIENT, **pace)
         with writer:
@@ -50,9 +53,10 @@ def wait_until_in_sync(cluster, topic: str = TOPIC, count: int = 3):
 
     def is_in_sync():
         try:
-            found = [known for node in cluster.nodes for known in partitions(node).values()]
+            known = [list(partitions(node).values()) for node in cluster.nodes]
         except OSError:
             return False
-        return found and all(leader >= 0 and len(in_sync) == count for leader, in_sync in found)
+        # One that has not heard of the topic yet knows none of them.
+        return all(known) and all(leader >= 0 and len(in_sync) == count for leader, in_sync in chain(*known))
 
     wait_until(is_in_sync, f"{count} replicas of {topic} in sync on every node", deadline_s=DEADLINE_S)

@@ -64,7 +64,7 @@ impl Described for DescribedGroup {
         self.error_code
     }
 
-    fn topics(&self) -> HashSet<&str> {
+    fn named_topics(&self) -> HashSet<&str> {
         let assignments =
             self.members.iter().flat_map(|member| [&member.assignment, &member.target_assignment]);
         let topics = assignments.flat_map(|assignment| &assignment.topic_partitions);

@@ -63,7 +63,7 @@ impl Described for DescribedGroup {
         self.error_code
     }
 
-    fn topics(&self) -> HashSet<&str> {
+    fn named_topics(&self) -> HashSet<&str> {
         // What members are assigned is opaque to the broker.
         HashSet::new()
     }

@@ -32,7 +32,7 @@ pub(super) trait Described: Send + Sized + 'static {
     fn error_code(&self) -> i16;
 
     /// The topics that it names in its own right. Who may not describe one of them is told nothing of the group.
-    fn topics(&self) -> HashSet<&str>;
+    fn named_topics(&self) -> HashSet<&str>;
 
     fn set_authorized_operations(&mut self, operations: i32);
 }
@@ -87,7 +87,7 @@ fn shown<G: Described>(context: &RequestContext, mut group: G, tells_operations:
         return group;
     }
     let may_see = |topic: &str| context.may(Operation::Describe, Resource::Topic(topic));
-    if context.has_acls() && !group.topics().into_iter().all(may_see) {
+    if context.has_acls() && !group.named_topics().into_iter().all(may_see) {
         let code = ErrorCode::TopicAuthorizationFailed;
         return G::refused(group.group_id().clone(), code, Some(HIDDEN_TOPICS));
     }

@@ -64,7 +64,7 @@ impl Described for DescribedGroup {
         self.error_code
     }
 
-    fn topics(&self) -> HashSet<&str> {
+    fn named_topics(&self) -> HashSet<&str> {
         let subtopologies = self.topology.iter().flat_map(|topology| &topology.subtopologies);
         let topics = subtopologies.flatten().flat_map(|it| {
             let internal = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
