@@ -19,7 +19,7 @@ pub(super) enum KinesisCommand {
     /// Create, list, describe, split, merge and scale streams
     Stream {
         #[command(flatten)]
-        address: AddressArgs,
+        address: Box<AddressArgs>,
         #[command(subcommand)]
         command: stream::StreamCommand,
     },
