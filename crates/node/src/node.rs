@@ -35,7 +35,7 @@ use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::CatchUps;
-use crate::streams::ShardEnds;
+use crate::streams::{ShardEnds, ShardMeters};
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
 use crate::transactions::TransactionCoordinator;
@@ -108,6 +108,8 @@ pub struct Node {
     pub(crate) cluster: Option<Cluster>,
     /// The closed shards whose ends are on their way to the metadata.
     pub(crate) shard_ends: ShardEnds,
+    /// What is used of the limits of the shards that are led here.
+    pub(crate) shard_meters: ShardMeters,
     /// Says when a log directory was lost without which the node cannot go on.
     pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
 }

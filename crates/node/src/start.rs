@@ -43,7 +43,7 @@ use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::CatchUps;
 use crate::replication::{fetch_from_leaders, keep_isrs};
-use crate::streams::{ShardEnds, delete_streams};
+use crate::streams::{ShardEnds, ShardMeters, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 use crate::transactions::TransactionCoordinator;
@@ -331,6 +331,7 @@ async fn open(
         reconciliation: Reconciliation::default(),
         reconciling: tokio::sync::Mutex::new(()),
         shard_ends: ShardEnds::default(),
+        shard_meters: ShardMeters::default(),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
         cluster,

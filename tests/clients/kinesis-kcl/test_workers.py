@@ -13,7 +13,7 @@ from harness.broker import TESTS
 from harness.logway import Logway
 from harness.program import Program
 
-BUILT = TESTS / ".work" / "kinesis-kcl"
+BUILT = TESTS / ".work"
 
 RECORDS = int(os.environ.get("RECORDS", "50000"))
 
@@ -25,14 +25,15 @@ WORKERS = 3
 DEADLINE_S = 480 + RECORDS / 1_000
 
 
-class Workers(unittest.TestCase):
+class Workers:
+    version = 3
     mode = "polling"
 
     def setUp(self):
         # Without AWS's own files of settings, which this machine may have.
         variables = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
         self.enterContext(unittest.mock.patch.dict(os.environ, variables))
-        self.stream = f"kcl-{self.mode}"
+        self.stream = f"kcl-{self.version}-{self.mode.lower()}"
         self.broker = Logway(self.stream, {"kinesis.listen": "127.0.0.1:0"}).start()
         self.addCleanup(self.broker.kill)
         self.kinesis = client(self.broker)
@@ -42,7 +43,8 @@ class Workers(unittest.TestCase):
     def start_worker(self, number: int) -> Program:
         notes = self.notes_of(number)
         java = ["java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        where = ["-cp", f"{BUILT}/classes:{BUILT}/libs/*", "io.logway.kcl.Worker"]
+        built = BUILT / f"kinesis-kcl-{self.version}"
+        where = ["-cp", f"{built}/classes:{built}/libs/*", "io.logway.kcl.Worker"]
         arguments = [f"http://{self.broker.kinesis}", self.stream, f"worker-{number}", self.mode, str(notes)]
         worker = Program([*java, *where, *arguments], notes.with_suffix(".log"))
         worker.start()
@@ -152,6 +154,24 @@ class Workers(unittest.TestCase):
                 self.assertEqual(int(number), nexts[key], f"the next record of key {key}")
                 nexts[key] += 1
         self.assertEqual(sum(nexts.values()), self.put)
+
+
+
+class Polling3(Workers, unittest.TestCase):
+    pass
+
+
+class FanOut3(Workers, unittest.TestCase):
+    mode = "fanOut"
+
+
+class Polling2(Workers, unittest.TestCase):
+    version = 2
+
+
+class FanOut2(Workers, unittest.TestCase):
+    version = 2
+    mode = "fanOut"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,11 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
+<<<<<<< HEAD
 use super::{acl, agent, cluster, config, group, log, produce, token, topic, txn, user};
+=======
+use super::{acl, cluster, config, group, kinesis, log, produce, token, topic, txn, user};
+>>>>>>> kin
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -44,7 +48,11 @@ pub fn shapes() -> Vec<Shape> {
     shapes.extend(acl::shapes());
     shapes.extend(token::shapes());
     shapes.extend(cluster::shapes());
+<<<<<<< HEAD
     shapes.extend(agent::shapes());
+=======
+    shapes.extend(kinesis::shapes());
+>>>>>>> kin
     shapes.extend(log::shapes());
     shapes
 }
