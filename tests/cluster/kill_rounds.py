@@ -20,7 +20,7 @@ from client_writers import Load, stopped_acks, wait_until_all_go_on, written_by_
 from written import wait_until_in_sync
 
 from harness.cluster import Cluster, Node
-from harness.cluster_status import status
+from harness.cluster_status import status, wait_until_all_vote
 from harness.seed import SEED
 
 STILL_S = 0.5
@@ -92,6 +92,7 @@ def run_rounds(rounds: int, seed: int, records_per_second: int, name: str = "kil
     """Runs and judges them; an AssertionError says what is wrong."""
     print(f"SEED={seed}", flush=True)
     with Cluster(name) as cluster, written_by_all_clients(cluster, records_per_second) as loads:
+        wait_until_all_vote(cluster)
         run = Rounds(cluster, loads, seed)
         for number in range(rounds):
             print(run.run(number), flush=True)

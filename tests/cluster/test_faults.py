@@ -6,7 +6,7 @@ import unittest
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
-from harness.cluster_status import status, wait_until_all_vote
+from harness.cluster_status import status
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
@@ -36,7 +36,6 @@ class Faults(unittest.TestCase):
     def test_a_controller_that_was_paused_fences_nobody(self):
         """It has heard nobody while it was stopped. The one that was elected meanwhile has."""
         with written_cluster("faults-controller") as (cluster, writer):
-            wait_until_all_vote(cluster)
             # While it grows, the quorum needs the majorities of before and of then. What is committed next is behind that.
             for name in ("grown", "and-known"):
                 create_topics(cluster.bootstrap, NewTopic(name, 1, 3))

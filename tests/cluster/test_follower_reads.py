@@ -11,6 +11,7 @@ from verifiable import consumer
 from written import TWO_IN_SYNC, wait_until_in_sync, written_cluster
 
 from harness.cluster import Cluster, Node
+from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, QUIET, admin_client, create_topics, number_of
 from harness.protocol import FETCH, Connection, fetch_v11
 from harness.waiting import wait_until
@@ -90,6 +91,7 @@ class FollowerReads(unittest.TestCase):
         cluster = self.enterContext(Cluster(name, settings=SELECTOR, racks=True))
         create_topics(cluster.bootstrap, NewTopic(TOPIC, 1, 3, config=TWO_IN_SYNC))
         wait_until_in_sync(cluster, TOPIC)
+        wait_until_all_vote(cluster)
         return cluster
 
     def test_all_bytes_of_librdkafka_and_java_come_from_the_follower_in_their_rack(self):

@@ -9,7 +9,7 @@ from verifiable import consumer, producer
 from written import TWO_IN_SYNC, wait_until_in_sync
 
 from harness.cluster import Cluster, Node
-from harness.cluster_status import status
+from harness.cluster_status import status, wait_until_all_vote
 from harness.load import DEADLINE_S, admin_client, create_topics
 from harness.waiting import wait_until
 
@@ -31,6 +31,7 @@ class VerifiablePrograms(unittest.TestCase):
     def test_stop_kill_and_bounce_of_leader_and_controller(self):
         settings = {"group.initial.rebalance.delay.ms": "0"}
         with Cluster("verifiable", settings=settings) as self.cluster:
+            wait_until_all_vote(self.cluster)
             bootstrap = self.cluster.bootstrap
             create_topics(bootstrap, NewTopic(TOPIC, PARTITIONS, 3, config=TWO_IN_SYNC))
             with producer(bootstrap, TOPIC, RECORDS_PER_SECOND) as self.writing, consumer(bootstrap, TOPIC, "readers") as self.reading:

@@ -6,6 +6,7 @@ from itertools import chain
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
+from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, Writer, create_topics
 from harness.protocol import METADATA, Connection, metadata_v1, partitions_v1
 from harness.waiting import wait_until
@@ -31,6 +32,7 @@ def written_cluster(name: str, topic: str = TOPIC, partitions: int = PARTITIONS,
     replicas, config = options.pop("replicas", 3), options.pop("config", TWO_IN_SYNC)
     pace = {name: options.pop(name) for name in ("burst_interval_s", "records_per_second") if name in options}
     with Cluster(name, **options) as cluster:
+        wait_until_all_vote(cluster)
         create_topics(cluster.bootstrap, NewTopic(topic, partitions, replicas, config=config))
         writer = Writer(cluster.bootstrap, topic, partitions, client=CLIENT, **pace)
         with writer:

@@ -9,6 +9,7 @@ from harness.logway import BINARY
 from harness.waiting import wait_until
 
 DEADLINE_S = 60
+MOST_VOTERS = 5
 
 
 def status(bootstrap: str) -> dict:
@@ -21,7 +22,8 @@ def status(bootstrap: str) -> dict:
     return json.loads(done.stdout)
 
 
-def wait_until_all_vote(cluster: Cluster, count: int = 3):
-    """Until then one node that is killed may be the only one that votes."""
+def wait_until_all_vote(cluster: Cluster):
+    """Until then one node that is killed may be the only one that votes. An even number of nodes has a voter less."""
+    count = min((len(cluster.nodes) - 1) // 2 * 2 + 1, MOST_VOTERS)
     voters = lambda: [node["id"] for node in status(cluster.bootstrap)["nodes"] if node["voter"]]
     wait_until(lambda: len(voters()) == count, f"{count} voters", deadline_s=DEADLINE_S)

@@ -8,7 +8,7 @@ import unittest
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
-from harness.cluster_status import status, wait_until_all_vote
+from harness.cluster_status import status
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
@@ -31,7 +31,6 @@ class Ours(unittest.TestCase):
         print(f"SEED={SEED}")
         for round in range(ROUNDS):
             with written_cluster(f"ours-decommission-{round}", count=4) as (cluster, writer):
-                wait_until_all_vote(cluster)
                 writer.wait_for_more_acks(chance.randrange(2_000, 20_000))
                 leaving = 4
                 others = ",".join(cluster.node(number).bootstrap for number in (1, 2, 3))
@@ -67,7 +66,6 @@ class Ours(unittest.TestCase):
     def test_a_new_node_gets_its_share_and_is_killed_meanwhile(self):
         chance = random.Random(SEED + 1)
         with written_cluster("ours-rebalance", count=4, replicas=2, config={}) as (cluster, writer):
-            wait_until_all_vote(cluster)
             writer.wait_for_more_acks(5_000)
             # As it was before node 4 had joined.
             for number, replicas in replicas_of(cluster.bootstrap).items():
@@ -102,7 +100,6 @@ class Ours(unittest.TestCase):
 
     def test_a_drained_node_leads_nothing_until_it_is_undrained_or_starts_again(self):
         with written_cluster("ours-drain") as (cluster, writer):
-            wait_until_all_vote(cluster)
             writer.wait_for_more_acks(1_000)
             leads = lambda: sum(it.leader == 2 for it in partitions_of(cluster.bootstrap).values())
             self.assertGreater(leads(), 0)
@@ -171,7 +168,6 @@ class Ours(unittest.TestCase):
 
     def test_a_dead_replica_that_stays_holds_no_move_up(self):
         with written_cluster("ours-dead", partitions=2, count=4) as (cluster, writer):
-            wait_until_all_vote(cluster)
             for number in range(2):
                 logway(cluster.bootstrap, "cluster", "move", TOPIC, str(number), "--to", "1,2,3", "--wait")
             writer.wait_for_more_acks(1_000)
@@ -186,7 +182,6 @@ class Ours(unittest.TestCase):
 
     def test_what_was_moved_away_while_a_node_was_down_is_deleted_when_it_is_back(self):
         with written_cluster("ours-away", partitions=1, count=4) as (cluster, writer):
-            wait_until_all_vote(cluster)
             logway(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,4", "--wait")
             writer.wait_for_more_acks(1_000)
             cluster.node(4).kill()
@@ -199,7 +194,6 @@ class Ours(unittest.TestCase):
 
     def test_a_cancelled_decommission_leaves_everything_where_it_was(self):
         with written_cluster("ours-cancel", count=4) as (cluster, writer):
-            wait_until_all_vote(cluster)
             writer.wait_for_more_acks(5_000)
             before = replicas_of(cluster.bootstrap)
             logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")

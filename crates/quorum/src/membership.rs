@@ -38,6 +38,9 @@ pub(crate) struct Members {
     pub(crate) nodes: BTreeMap<u64, Member>,
     /// Who votes. Two sets while the voters change: then a majority of each is needed.
     pub(crate) voters: Vec<BTreeSet<u64>>,
+    /// Who voted when the voters were last known not to change, which is committed. While they change, none of these may
+    /// be missed.
+    pub(crate) settled_voters: BTreeSet<u64>,
 }
 
 /// A node wants to belong to the cluster, or tells its new address.
@@ -285,6 +288,7 @@ pub(crate) mod tests {
         Members {
             nodes: nodes.iter().map(member).collect(),
             voters: voters.iter().map(|set| set.iter().copied().collect()).collect(),
+            settled_voters: voters.first().into_iter().copied().flatten().copied().collect(),
         }
     }
 

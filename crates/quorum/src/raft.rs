@@ -206,7 +206,7 @@ impl Consensus {
             let initialized = self.raft.initialize(founder).await;
             initialized.map_err(|error| QuorumError::Stopped { reason: error.to_string() })?;
         }
-        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        self.shared.learn_members(&self.raft.metrics().borrow());
         // The metrics of a node that has just been founded come a moment later.
         let is_alone = !is_initialized || self.shared.is_alone();
         if is_alone { self.lead().await } else { Ok(()) }
@@ -224,7 +224,7 @@ impl Consensus {
             metrics.state == ServerState::Leader && applied == metrics.last_log_index
         })
         .await?;
-        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        self.shared.learn_members(&self.raft.metrics().borrow());
         Ok(())
     }
 
@@ -365,12 +365,13 @@ impl Consensus {
     pub(crate) fn status(&self) -> QuorumStatus {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
+        self.shared.learn_members(&metrics);
         let voter = |id: u64| VoterStatus { id: broker_id(id), log_end: log_end(&metrics, id) };
         QuorumStatus {
             leader: metrics.current_leader.map(broker_id),
             epoch: LeaderEpoch(i32::try_from(metrics.current_term).unwrap_or(i32::MAX)),
             high_watermark: end_after(metrics.last_applied.map(|id| id.index)),
-            voters: metrics.membership_config.voter_ids().map(voter).collect(),
+            voters: self.shared.members().settled_voters.iter().copied().map(voter).collect(),
         }
     }
 

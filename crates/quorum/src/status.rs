@@ -14,7 +14,7 @@ pub struct QuorumStatus {
     pub epoch: LeaderEpoch,
     /// The exclusive end of what is committed and applied.
     pub high_watermark: Offset,
-    /// Who votes, by number.
+    /// Who votes, by number. While the voters change, those before the change: it needs them until it is committed.
     pub voters: Vec<VoterStatus>,
 }
 
@@ -36,7 +36,7 @@ pub struct MemberStatus {
     pub directory: DirectoryId,
     /// Where other nodes reach it, `host:port`; empty for the only node of a cluster.
     pub address: String,
-    /// Whether it votes. A learner gets every change and has no vote.
+    /// Whether it votes, by what is committed. A learner gets every change and has no vote.
     pub is_voter: bool,
     /// The exclusive end of its log. Only the leader knows it of others.
     pub log_end: Option<Offset>,

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from streams import DEADLINE_S, client
 
 from harness.cluster import Cluster
+from harness.cluster_status import wait_until_all_vote
 from harness.logway import Logway
 
 INDEX = {
@@ -305,6 +306,7 @@ class AnyNode(unittest.TestCase):
         self.cluster = self.enterContext(Cluster("boto3-tables-cluster", settings={"kinesis.listen": "127.0.0.1:0"}))
         self.clients = [client(node, "dynamodb") for node in self.cluster.nodes]
         create(self.clients[0], "leases")
+        wait_until_all_vote(self.cluster)
         for dynamodb in self.clients:
             dynamodb.get_waiter("table_exists").wait(TableName="leases", WaiterConfig={"Delay": 1})
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 
-from harness.cluster_status import status, wait_until_all_vote
+from harness.cluster_status import status
 from harness.load import DEADLINE_S, admin_client
 from harness.network import WITHOUT, Network, NotPossible, is_own, on_host
 from harness.seed import SEED
@@ -127,7 +127,6 @@ class Cuts(unittest.TestCase):
         config = {"min.insync.replicas": str(majority)}
         with self.cluster_on(f"cuts-{count}", count, replicas=count, config=config) as chance:
             nodes = lambda: status(self.cluster.bootstrap)["nodes"]
-            wait_until_all_vote(self.cluster, 5)
             for _ in range(ROUNDS):
                 self.goes_on()
                 voters = [node["id"] for node in nodes() if node["voter"]]

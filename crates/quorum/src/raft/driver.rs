@@ -81,8 +81,8 @@ impl Driver {
         let mut changes = self.consensus.raft.server_metrics();
         let mut is_news = true;
         while self.consensus.check_running().is_ok() {
-            let membership = changes.borrow_and_update().membership_config.clone();
-            self.shared().learn_members(&membership);
+            changes.borrow_and_update();
+            self.shared().learn_members(&self.consensus.raft.metrics().borrow());
             if let Some(id) = self.consensus.removed(self.shared().member().directory) {
                 self.shared().set_removed(id);
                 return;

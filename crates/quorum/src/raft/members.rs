@@ -20,15 +20,16 @@ use crate::voters::{AllProgress, Progress, VotersChange};
 impl Consensus {
     /// Everybody, and how far they are as far as this node knows.
     pub(crate) fn member_status(&self) -> Vec<MemberStatus> {
-        let (members, now) = (self.shared.members(), Instant::now());
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
+        self.shared.learn_members(&metrics);
+        let (members, now) = (self.shared.members(), Instant::now());
         let leads = metrics.state == ServerState::Leader;
         let status = |(&id, member): (&u64, &Member)| MemberStatus {
             id: broker_id(id),
             directory: member.directory,
             address: member.addr.clone(),
-            is_voter: members.is_voter(id),
+            is_voter: members.settled_voters.contains(&id),
             log_end: (leads || id == metrics.id).then(|| log_end(&metrics, id)),
             last_heard: match id == metrics.id {
                 true => Some(std::time::Duration::ZERO),
@@ -136,7 +137,7 @@ impl Consensus {
     async fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Members), QuorumError> {
         let changing = self.shared.changing_members.lock().await;
         self.check_leads()?;
-        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        self.shared.learn_members(&self.raft.metrics().borrow());
         let mut members = Members::clone(&self.shared.members());
         // The founder tells its directory when another node joins.
         let own = members.nodes.get_mut(&self.shared.own_id);
@@ -214,9 +215,10 @@ impl Consensus {
     }
 
     fn progress(&self) -> AllProgress {
-        let (members, now) = (self.shared.members(), Instant::now());
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
+        self.shared.learn_members(&metrics);
+        let (members, now) = (self.shared.members(), Instant::now());
         let of = |&id: &u64| (id, self.progress_of(&metrics, id, now));
         AllProgress { own_id: self.shared.own_id, of: members.nodes.keys().map(of).collect() }
     }
@@ -250,7 +252,7 @@ impl Consensus {
                 |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(done.log_id);
             self.wait_until("a change of the members was known", is_known).await?;
         }
-        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        self.shared.learn_members(&self.raft.metrics().borrow());
         match result {
             Ok(_) => Ok(()),
             Err(RaftError::Fatal(error)) => Err(stopped(error)),

@@ -11,9 +11,9 @@ use openraft::ServerState;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::Metrics;
 use super::message::{Header, Refusal, Reply, Request, decode_reply, encode_request};
 use super::receive::Receiving;
-use super::{Metrics, StoredMembership};
 use crate::command_id::CommandId;
 use crate::contact::Contacts;
 use crate::disk_work::DiskProgress;
@@ -170,11 +170,18 @@ impl Shared {
     }
 
     /// Takes over what openraft knows of the members.
-    pub(super) fn learn_members(&self, stored: &StoredMembership) {
+    pub(super) fn learn_members(&self, metrics: &Metrics) {
+        let stored = &metrics.membership_config;
         let membership = stored.membership();
         let nodes = membership.nodes().map(|(&id, member)| (id, member.clone())).collect();
-        let members = Members { nodes, voters: membership.get_joint_config().clone() };
+        let voters = membership.get_joint_config().clone();
         let mut known = self.lock_members();
+        let is_settled = voters.len() == 1 && *stored.log_id() <= metrics.last_applied;
+        let settled_voters = match is_settled || known.settled_voters.is_empty() {
+            true => voters.first().cloned().unwrap_or_default(),
+            false => known.settled_voters.clone(),
+        };
+        let members = Members { nodes, voters, settled_voters };
         if **known != members {
             *known = Arc::new(members);
         }

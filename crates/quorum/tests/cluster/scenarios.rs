@@ -204,6 +204,28 @@ fn a_node_that_joins_and_has_nothing_yet_never_founds_a_cluster() {
     });
 }
 
+/// A change of the voters that is not committed needs those before it, of whom the founder is the only one here.
+#[test]
+fn a_node_may_stop_as_soon_as_the_others_are_shown_as_voters() {
+    for seed in 0..20 {
+        in_virtual_time(async move {
+            let mut nodes = Nodes::new(seed);
+            nodes.found().await;
+            register(&nodes.quorum(1)).await.expect("is registered");
+            for number in 2..=3 {
+                nodes.add(number, None, Start::Join);
+                nodes.join(number).await.unwrap_or_else(|error| panic!("node {number}: {error}"));
+            }
+            nodes.until("three vote", |nodes| nodes.quorum(1).status().voters.len() == 3).await;
+            nodes.kill(1);
+            let asked = nodes.quorum(2);
+            let told = timeout(Duration::from_secs(20), asked.submit(AllocateProducerIds));
+            let told = told.await.unwrap_or_else(|_| panic!("seed {seed}: nobody leads"));
+            told.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        });
+    }
+}
+
 #[test]
 fn a_known_number_with_an_empty_disk_is_refused_until_it_is_removed() {
     in_virtual_time(async {
