@@ -35,10 +35,11 @@ mod stream;
 
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
-    ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction, DescribedUser,
-    ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic, OffsetAt,
-    OngoingMove, Placement, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
+    ClusterChange, ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource,
+    ConfigSource, CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction,
+    DescribedUser, ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic,
+    OffsetAt, OngoingMove, Placement, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
+    knows_no_changes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

@@ -22,6 +22,7 @@ use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::Cluster;
 use crate::disk_space::DiskSpaces;
+use crate::events::ClusterEvents;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
@@ -47,6 +48,8 @@ pub struct Node {
     pub settings: Arc<BrokerSettings>,
     /// What the log of the process tells.
     pub log_levels: LogLevels,
+    /// The last changes of the cluster.
+    pub events: Arc<ClusterEvents>,
     /// The cluster it belongs to.
     pub cluster_id: ClusterId,
     /// The metadata of the cluster.

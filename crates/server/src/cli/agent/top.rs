@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::ends::{Ends, Second};
 use crate::cli::error::CliError;
-use crate::cli::live::Live;
+use crate::cli::live::{self, Live};
 use crate::cli::output::{self, Format, Table};
 
 /// Show what an agent does, live: events in, in the channels, out, errors, and the oldest event's age
@@ -26,17 +26,11 @@ pub(in crate::cli) struct TopArgs {
     #[arg(value_name = "HOST:PORT")]
     address: String,
     /// How often to look, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = live::parse_interval)]
     interval: Duration,
     /// Look once; numbers per second need two looks and are missing then
     #[arg(long)]
     once: bool,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
-    let seconds: f64 = seconds.ok_or("expected a number of seconds from 0.1 to 3600")?;
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// What counts as an error of a source, and of a sink.
