@@ -4,11 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
-<<<<<<< HEAD
-use super::{acl, agent, cluster, config, group, log, produce, token, topic, txn, user};
-=======
-use super::{acl, cluster, config, group, kinesis, log, produce, token, topic, txn, user};
->>>>>>> kin
+use super::{acl, agent, cluster, config, group, kinesis, log, produce, token, topic, txn, user};
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -48,11 +44,8 @@ pub fn shapes() -> Vec<Shape> {
     shapes.extend(acl::shapes());
     shapes.extend(token::shapes());
     shapes.extend(cluster::shapes());
-<<<<<<< HEAD
     shapes.extend(agent::shapes());
-=======
     shapes.extend(kinesis::shapes());
->>>>>>> kin
     shapes.extend(log::shapes());
     shapes
 }
