@@ -26,8 +26,10 @@ use crate::replica::{ReadFrom, Replica};
 use crate::tasks::{join_all, off_thread};
 use crate::topics::is_internal;
 
+mod skip;
 mod source;
 
+pub use skip::SKIP_MAX;
 pub use source::ReadSource;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
@@ -465,6 +467,7 @@ impl Node {
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
             Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
             Task::Truncate(before) => encode_answer(&self.truncate_here(partition, before).await),
+            Task::Skip(to) => encode_answer(&self.skip_here(partition, to).await),
         })
     }
 
