@@ -213,7 +213,7 @@ impl Making {
 fn not_projected(offset: Offset, error: &ValueError) -> Status {
     let message = format!("record {offset} cannot be projected: {error}");
     Status::new(Code::FailedPrecondition, "NOT_PROJECTED", message).with("offset", offset).remedy(
-        "leave such records out by a filter.expression such as has(value.a),          or go on at the next offset",
+        "leave such records out by a filter.expression such as has(value.a), or go on behind it",
     )
 }
 
