@@ -59,4 +59,4 @@ pub use partitioner::{Partitioner, murmur2};
 pub use producer::{
     Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions, Unacknowledged,
 };
-pub use raw_connection::{ConnectionOptions, RawConnection};
+pub use raw_connection::{ConnectionOptions, RawConnection, open_stream};

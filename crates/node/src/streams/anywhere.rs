@@ -27,8 +27,10 @@ use crate::replica::{ReadFrom, Replica};
 use crate::tasks::{join_all, off_thread};
 use crate::topics::is_internal;
 
+mod skip;
 mod source;
 
+pub use skip::SKIP_MAX;
 pub use source::ReadSource;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
@@ -481,6 +483,7 @@ impl Node {
             Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
             Task::Truncate(before) => encode_answer(&self.truncate_here(partition, before).await),
             Task::Meter(demand) => encode_answer(&self.meter_here(partition, &demand)),
+            Task::Skip(to) => encode_answer(&self.skip_here(partition, to).await),
         })
     }
 

@@ -2,10 +2,10 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end, 7 read any replica, 8 ask for what a shard may do |
+//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end, 7 read any replica, 8 ask for what a shard may do, 9 move the end |
 //! | 16 | topic | its id |
 //! | 4 | partition | big-endian, as all numbers |
-//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end: the end; of a shard: 1 to write, 2 to read, 3 was read |
+//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end, move the end: the end; of a shard: 1 to write, 2 to read, 3 was read |
 //! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed; was read: so many |
 //! | 4 | wait | read, append at an end: for so long, in ms |
 //! | N | batch | append, append at an end: the record batch; to read any replica, 4 bytes: how old what it shows may be, in ms; to write, 4 bytes for each record: its size |
@@ -42,6 +42,7 @@ pub(super) enum Task {
     Producer(ProducerId),
     Truncate(Option<Offset>),
     Meter(Demand),
+    Skip(Offset),
 }
 
 /// Found for [`Search::Start`] and [`Search::End`].
@@ -79,6 +80,7 @@ impl Request {
                 let (argument, read, sizes) = meter_parts(demand);
                 (8, argument, read, 0, sizes)
             }
+            Task::Skip(to) => (9, to.0, 0, 0, Bytes::new()),
             Task::Truncate(before) => (5, before.map_or(ALL, |it| it.0), 0, 0, Bytes::new()),
         };
         let mut bytes = Vec::with_capacity(HEADER_BYTES + batch.len());
@@ -129,6 +131,7 @@ impl Request {
                 staleness_max_ms: rest.try_get_u32().ok()?,
             },
             8 => Task::Meter(demand_of(argument, max_bytes, &rest)?),
+            9 => Task::Skip(Offset(argument)),
             _ => return None,
         };
         Some(Request { topic, partition, task })
@@ -290,6 +293,7 @@ mod tests {
             Task::Producer(ProducerId(4)),
             Task::Truncate(None),
             Task::Truncate(Some(Offset(3))),
+            Task::Skip(Offset(i64::MAX)),
             Task::Read { offset: Offset(7), max_bytes: 8, wait_ms: 9 },
             Task::ReadReplica { offset: Offset(7), max_bytes: 8, wait_ms: 9, staleness_max_ms: 10 },
             Task::Search(Search::Start),
