@@ -121,7 +121,6 @@ class Ours(unittest.TestCase):
 
     def test_what_has_changed_is_told_also_of_a_node_that_is_dead_and_after_restarts(self):
         with written_cluster("ours-events") as (cluster, writer):
-            wait_until_all_vote(cluster)
             writer.wait_for_more_acks(500)
             others = ",".join(cluster.node(number).bootstrap for number in (1, 2))
             lines = lambda: [event["text"] for event in logway(others, "cluster", "events")]
@@ -142,7 +141,6 @@ class Ours(unittest.TestCase):
 
     def test_a_move_that_somebody_else_cancels_is_not_taken_for_done(self):
         with written_cluster("ours-cancelled-move", partitions=1, count=4) as (cluster, writer):
-            wait_until_all_vote(cluster)
             logway(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,3", "--wait")
             writer.wait_for_more_acks(5_000)
             logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")

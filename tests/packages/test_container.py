@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -44,14 +45,14 @@ class Container(unittest.TestCase):
         (stage / "image/data").mkdir(parents=True)
         shutil.copy(STATIC, stage / "image/logway")
         shutil.copy(CERTIFICATES, stage / "image/ca-certificates.crt")
-        build = ["podman", "build", "--build-context", f"build={stage}", "-t", "logway-test", "-f"]
+        # Images and containers of its own, which go with the directory.
+        self.podman = ["podman", "--root", str(self.work / "images"), "--runroot", str(self.work / "run")]
+        build = [*self.podman, "build", "--build-context", f"build={stage}", "-t", "logway-test", "-f"]
         run(*build, ROOT / "packaging/Containerfile", self.work)
-        self.addCleanup(run, "podman", "rmi", "--force", "logway-test")
 
     def test_the_image_starts_without_flags_and_lets_nobody_in(self):
         limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-        name = f"logway-test-{os.getpid()}"
-        command = ["podman", "run", "--rm", "--name", name, "--read-only", "--network", "host", *limits]
+        command = [*self.podman, "run", "--rm", "--read-only", "--network", "host", *limits]
         log = self.work / "log"
         with log.open("wb") as output:
             runs = subprocess.Popen([*OWN, ALONE, "alone", *command, "logway-test"], stdout=output, stderr=output)
@@ -78,6 +79,8 @@ class Container(unittest.TestCase):
         self.assertEqual(logway("topic", "list", *admin, "--format", "json").stdout.count("kept"), 1)
         stranger = logway("topic", "list")
         self.assertNotEqual(stranger.returncode, 0, stranger.stdout)
+        os.kill(inside, signal.SIGTERM)
+        self.assertEqual(runs.wait(DEADLINE_S), 0, log.read_text())
 
     def inside(self, pid: int) -> int:
         """The broker's process: the one in the network of the process that was started."""
