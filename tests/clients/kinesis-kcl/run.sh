@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # AWS's Kinesis Client Library, versions 3 and 2, unchanged: workers that share the shards of a stream through tables on the same endpoint.
-# RECORDS=1000000 makes it the long form.
+# RECORDS=1000000 ALL_PAIRS=1 is the long form.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
