@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::counters::SinkCounters;
+use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::StartError;
 use crate::settings::Settings;
 use crate::tls::{self, SinkTls, Stream};
@@ -82,6 +83,24 @@ pub(crate) struct Times {
     pub(crate) request: Duration,
 }
 
+/// A key of sinks that have an [`HttpClient`].
+pub(crate) const CONNECT_TIMEOUT: Key = key(
+    "connectTimeout",
+    Kind::Number(1, i64::MAX, "ms"),
+    Fallback::Is("5000"),
+    "How long a connection may take.",
+);
+
+impl Times {
+    /// Those of a sink, by [`CONNECT_TIMEOUT`] and its own `requestTimeout`.
+    fn of_sink(settings: &Settings) -> Times {
+        Times {
+            connect: settings.millis(CONNECT_TIMEOUT.name),
+            request: settings.millis("requestTimeout"),
+        }
+    }
+}
+
 /// Which HTTP is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
@@ -126,14 +145,14 @@ impl HttpClient {
         Ok(HttpClient { endpoint, version, times, tls: None, counters: None, connection: None })
     }
 
-    /// One of a sink, with the keys of [`tls::OF_HTTPS`]. It counts its connections.
+    /// One of a sink, with the keys of [`tls::OF_HTTPS`], [`CONNECT_TIMEOUT`] and `requestTimeout`. It counts its connections.
     pub(crate) fn of_sink(
         settings: &Settings,
         endpoint: Endpoint,
         version: Version,
-        times: Times,
         counters: Arc<SinkCounters>,
     ) -> Result<HttpClient, StartError> {
+        let times = Times::of_sink(settings);
         let protocols: &[&str] = if version == Version::Http2 { &["h2"] } else { &[] };
         let tls = endpoint.is_tls.then(|| tls::to_host(settings, &endpoint.host, protocols));
         let (tls, counters) = (tls.transpose()?, Some(counters));

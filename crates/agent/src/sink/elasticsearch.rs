@@ -3,6 +3,7 @@
 //! A request is lines of JSON: for each event what is to be done (`{"create":{"_index":"logs","_id":"1"}}`) and the
 //! document. Its answer has a status for each event. Source: Elasticsearch Reference, "Bulk API".
 
+use std::iter;
 use std::ops::Range;
 
 use axum::http::{HeaderValue, header};
@@ -183,7 +184,7 @@ impl Parts for Request<'_> {
         let lines = &self.lines[events];
         let body: Vec<u8> = lines.iter().flatten().flatten().copied().collect();
         if body.is_empty() {
-            return Verdict::Each(fates(lines, Vec::new()));
+            return Verdict::of_each(lines, iter::empty());
         }
         let kind = HeaderValue::from_static("application/x-ndjson");
         let headers = [(header::CONTENT_TYPE.as_str(), kind)];
@@ -197,20 +198,10 @@ impl Parts for Request<'_> {
         }
         let sent = lines.iter().flatten().count();
         match outcomes(&answer.body, sent, form.operation) {
-            Ok(outcomes) => Verdict::Each(fates(lines, outcomes)),
+            Ok(outcomes) => Verdict::of_each(lines, outcomes),
             Err(reason) => Verdict::All(Fate::Later(reason)),
         }
     }
-}
-
-/// The fates of all events: those that have no lines were not sent.
-fn fates(lines: &[Result<Vec<u8>, String>], sent: Vec<Fate>) -> Vec<Fate> {
-    let mut sent = sent.into_iter();
-    let fate = |lines: &Result<Vec<u8>, String>| match lines {
-        Ok(_) => sent.next().unwrap_or(Fate::Later("the answer is too short".to_owned())),
-        Err(reason) => Fate::Refused(reason.clone()),
-    };
-    lines.iter().map(fate).collect()
 }
 
 /// What an answer says of each document.

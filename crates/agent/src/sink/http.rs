@@ -6,7 +6,7 @@ use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
-use crate::http_client::{Endpoint, HttpClient, Times, Version};
+use crate::http_client::{CONNECT_TIMEOUT, Endpoint, HttpClient, Version};
 use crate::settings::Settings;
 use crate::tls;
 
@@ -24,12 +24,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Required,
             "Where to, as `http://HOST:PORT/PATH` or `https://HOST:PORT/PATH`.",
         ),
-        key(
-            "connectTimeout",
-            Kind::Number(1, i64::MAX, "ms"),
-            Fallback::Is("5000"),
-            "How long a connection may take.",
-        ),
+        CONNECT_TIMEOUT,
         key(
             "requestTimeout",
             Kind::Number(1, i64::MAX, "ms"),
@@ -110,11 +105,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         (header::CONTENT_TYPE.as_str(), value("contentTypeHeader")?),
         (header::ACCEPT.as_str(), value("acceptHeader")?),
     ];
-    let times = Times {
-        connect: settings.millis("connectTimeout"),
-        request: settings.millis("requestTimeout"),
-    };
-    let client = HttpClient::of_sink(&settings, endpoint, Version::Http1, times, counters)?;
+    let client = HttpClient::of_sink(&settings, endpoint, Version::Http1, counters)?;
     Ok(Box::new(HttpSink { settings, client, headers }))
 }
 

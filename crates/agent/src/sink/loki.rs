@@ -5,13 +5,14 @@
 //! Source: Loki's HTTP API, "Ingest logs".
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 use std::ops::Range;
 
 use axum::http::{HeaderValue, header};
 use serde_json::{Value, json};
 
 use super::parts::{Fate, Parts, Verdict, send_parts};
-use super::template::{Template, time_ms};
+use super::template::{NamedTemplates, time_ms};
 use super::web::{WEB, WebSink};
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
@@ -69,8 +70,8 @@ struct Loki {
 }
 
 struct Form {
-    labels: Vec<(String, Template)>,
-    metadata: Vec<(String, Template)>,
+    labels: NamedTemplates,
+    metadata: NamedTemplates,
 }
 
 /// An event as Loki has it.
@@ -99,34 +100,29 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     Ok(Box::new(Loki { web, path, tenant, form }))
 }
 
-/// The names below a key, as Prometheus has labels, and their values.
-fn templates(settings: &Settings, stem: &str) -> Result<Vec<(String, Template)>, StartError> {
-    let template = |(name, text): (&str, &str)| {
+/// Values by names that Prometheus would have for labels.
+fn templates(settings: &Settings, stem: &str) -> Result<NamedTemplates, StartError> {
+    for (name, _) in settings.below(stem) {
         let is_sound = |(at, byte): (usize, u8)| {
             byte.is_ascii_alphabetic() || byte == b'_' || (at > 0 && byte.is_ascii_digit())
         };
         if !name.bytes().enumerate().all(is_sound) {
             return Err(format!("{stem}{name}: a label has letters, digits and _"));
         }
-        Ok((name.to_owned(), Template::parse(text).map_err(because(format!("{stem}{name}")))?))
-    };
-    settings.below(stem).map(template).collect()
+    }
+    NamedTemplates::below(settings, stem)
 }
 
 impl Form {
     fn line(&self, event: &Event) -> Result<Line, String> {
-        let values = |templates: &[(String, Template)]| -> BTreeMap<String, String> {
-            let value = |(name, text): &(String, Template)| (name.clone(), text.of(event));
-            templates.iter().map(value).filter(|(_, value)| !value.is_empty()).collect()
-        };
-        let labels = values(&self.labels);
+        let labels: BTreeMap<_, _> = self.labels.of(event).collect();
         if labels.is_empty() {
             return Err("all labels of the event are empty".to_owned());
         }
         let text = std::str::from_utf8(&event.body);
         let text = text.map_err(|_| "the body is no UTF-8".to_owned())?.to_owned();
         let time_ns = (i128::from(time_ms(event)) * 1_000_000).to_string();
-        Ok(Line { labels, metadata: values(&self.metadata), text, time_ns })
+        Ok(Line { labels, metadata: self.metadata.of(event).collect(), text, time_ns })
     }
 }
 
@@ -167,15 +163,9 @@ struct Request<'a> {
 impl Parts for Request<'_> {
     async fn send_part(&mut self, events: Range<usize>) -> Verdict {
         let lines = &self.lines[events];
-        let fates = |of_sent: Fate| {
-            let fate = |line: &Result<Line, String>| match line {
-                Ok(_) => of_sent.clone(),
-                Err(reason) => Fate::Refused(reason.clone()),
-            };
-            Verdict::Each(lines.iter().map(fate).collect())
-        };
+        let all_arrived = || Verdict::of_each(lines, iter::repeat(Fate::Arrived));
         if lines.iter().flatten().next().is_none() {
-            return fates(Fate::Arrived);
+            return all_arrived();
         }
         let kind = HeaderValue::from_static("application/json");
         let mut headers = vec![(header::CONTENT_TYPE.as_str(), kind)];
@@ -183,7 +173,7 @@ impl Parts for Request<'_> {
         headers.extend(tenant.clone().map(|tenant| ("x-scope-orgid", tenant)));
         let body = body(lines.iter().flatten());
         match web.post(path, &headers, body, ANSWER_BYTES_MAX).await {
-            Ok(answer) if (200..300).contains(&answer.status) => fates(Fate::Arrived),
+            Ok(answer) if (200..300).contains(&answer.status) => all_arrived(),
             Ok(answer) => web.failure(&answer),
             Err(reason) => Verdict::All(Fate::Later(reason)),
         }
@@ -209,17 +199,18 @@ impl Sink for Loki {
 
 #[cfg(test)]
 mod tests {
+    use super::super::template::Template;
     use super::*;
 
     #[test]
     fn lines_are_sorted_by_streams() {
         let template = |text| Template::parse(text).expect("is one");
         let form = Form {
-            labels: vec![
+            labels: NamedTemplates(vec![
                 ("host".to_owned(), template("%{host}")),
                 ("job".to_owned(), template("nginx")),
-            ],
-            metadata: vec![("trace".to_owned(), template("%{trace}"))],
+            ]),
+            metadata: NamedTemplates(vec![("trace".to_owned(), template("%{trace}"))]),
         };
         let event = |body: &'static str, host: &str| {
             let mut event = Event::new(body);
@@ -238,7 +229,8 @@ mod tests {
         );
         let refused = form.line(&Event::new(&b"\xff"[..])).expect_err("is no text");
         assert_eq!(refused, "the body is no UTF-8");
-        let form = Form { labels: vec![("a".to_owned(), template("%{a}"))], metadata: Vec::new() };
+        let labels = NamedTemplates(vec![("a".to_owned(), template("%{a}"))]);
+        let form = Form { labels, metadata: NamedTemplates(Vec::new()) };
         assert!(form.line(&Event::new("x")).is_err_and(|error| error.contains("empty")));
     }
 }

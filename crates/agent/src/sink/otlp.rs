@@ -6,15 +6,15 @@ use std::sync::Arc;
 use axum::http::{HeaderValue, header};
 
 use super::parts::{Fate, Parts, Verdict, send_parts};
-use super::template::Template;
+use super::template::NamedTemplates;
 use super::web::{WEB, WebSink};
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::codec::deflated::gzip;
-use crate::codec::otlp::{EXPORT, Groups, PATH, encode_record, read_reply};
+use crate::codec::otlp::{EXPORT, EncodedRecord, Groups, PATH, encode_record, read_reply};
 use crate::counters::SinkCounters;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::error::{SinkError, StartError, because};
+use crate::error::{SinkError, StartError};
 use crate::event::Event;
 use crate::http_client::{Answer, Endpoint, Version};
 use crate::interceptor::now_ms;
@@ -60,7 +60,7 @@ struct Otlp {
     web: WebSink,
     is_grpc: bool,
     path: String,
-    resource: Vec<(String, Template)>,
+    resource: NamedTemplates,
     counters: Arc<SinkCounters>,
 }
 
@@ -71,27 +71,20 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let version = if is_grpc { Version::Http2 } else { Version::Http1 };
     let web = WebSink::new(&context, endpoint, version)?;
     let path = if is_grpc { EXPORT.to_owned() } else { web.path(PATH) };
-    let template = |(name, text): (&str, &str)| {
-        let template = Template::parse(text).map_err(because(format!("resource.{name}")))?;
-        Ok((name.to_owned(), template))
-    };
-    let resource = settings.below("resource.").map(template).collect::<Result<_, StartError>>()?;
+    let resource = NamedTemplates::below(settings, "resource.")?;
     Ok(Box::new(Otlp { web, is_grpc, path, resource, counters: context.counters }))
 }
 
 struct Request<'a> {
     sink: &'a mut Otlp,
-    events: &'a [Event],
-    now_ns: u64,
+    records: &'a [EncodedRecord],
 }
 
 impl Parts for Request<'_> {
     async fn send_part(&mut self, events: Range<usize>) -> Verdict {
-        let events = &self.events[events];
+        let records = &self.records[events];
         let mut groups = Groups::default();
-        for event in events {
-            groups.add(encode_record(event, &self.sink.resource_of(event), self.now_ns));
-        }
+        records.iter().for_each(|record| groups.add(record));
         let request = groups.finish();
         let answered = match self.sink.is_grpc {
             true => self.sink.call(request).await,
@@ -99,17 +92,12 @@ impl Parts for Request<'_> {
         };
         match answered {
             Err(verdict) => verdict,
-            Ok(answer) => self.sink.accepted(&answer, events.len()),
+            Ok(answer) => self.sink.accepted(&answer, records.len()),
         }
     }
 }
 
 impl Otlp {
-    fn resource_of(&self, event: &Event) -> Vec<(String, String)> {
-        let texts = self.resource.iter().map(|(name, text)| (name.clone(), text.of(event)));
-        texts.filter(|(_, text)| !text.is_empty()).collect()
-    }
-
     /// The reply to a request of HTTP.
     async fn post(&mut self, request: Vec<u8>) -> Result<Vec<u8>, Verdict> {
         let kind = HeaderValue::from_static("application/x-protobuf");
@@ -193,11 +181,14 @@ fn outcome(answer: &Answer) -> Result<Vec<u8>, Verdict> {
 impl Otlp {
     async fn export(&mut self, batch: &Taken) -> Result<(), SinkError> {
         let now_ns = u64::try_from(now_ms()).unwrap_or(0) * 1_000_000;
-        let size =
-            |event: &Event| encode_record(event, &self.resource_of(event), now_ns).size_bytes();
-        let sizes: Vec<usize> = batch.events.iter().map(size).collect();
+        let encode = |event: &Event| {
+            let resource: Vec<_> = self.resource.of(event).collect();
+            encode_record(event, &resource, now_ns)
+        };
+        let records: Vec<EncodedRecord> = batch.events.iter().map(encode).collect();
+        let sizes: Vec<usize> = records.iter().map(EncodedRecord::size_bytes).collect();
         let max = self.web.request_bytes_max;
-        send_parts(&mut Request { sink: self, events: &batch.events, now_ns }, &sizes, max).await
+        send_parts(&mut Request { sink: self, records: &records }, &sizes, max).await
     }
 }
 

@@ -26,6 +26,21 @@ pub(super) enum Verdict {
     Apart(String),
 }
 
+impl Verdict {
+    /// What became of events of which some could not be made ready, and the others were sent: their ends, in their order.
+    pub(super) fn of_each<T>(
+        ready: &[Result<T, String>],
+        sent: impl IntoIterator<Item = Fate>,
+    ) -> Verdict {
+        let mut sent = sent.into_iter();
+        let fate = |ready: &Result<T, String>| match ready {
+            Ok(_) => sent.next().unwrap_or(Fate::Later("the answer is too short".to_owned())),
+            Err(reason) => Fate::Refused(reason.clone()),
+        };
+        Verdict::Each(ready.iter().map(fate).collect())
+    }
+}
+
 /// What sends requests.
 pub(super) trait Parts: Send {
     /// Sends some of the batch's events.

@@ -2,8 +2,10 @@
 
 use logway_model::calendar::date_of_days;
 
+use crate::error::{StartError, because};
 use crate::event::Event;
 use crate::interceptor::now_ms;
+use crate::settings::Settings;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -15,6 +17,35 @@ const LETTERS: &str = "YymdejHkIMSpbaDst";
 
 #[derive(Debug, Clone)]
 pub(super) struct Template(Vec<Part>);
+
+/// Texts by names, such as those of labels.
+#[derive(Debug, Clone)]
+pub(super) struct NamedTemplates(pub(super) Vec<(String, Template)>);
+
+impl NamedTemplates {
+    /// The names below a key, and their texts.
+    ///
+    /// # Errors
+    ///
+    /// An escape that is none.
+    pub(super) fn below(settings: &Settings, stem: &str) -> Result<NamedTemplates, StartError> {
+        let template = |(name, text): (&str, &str)| {
+            let template = Template::parse(text).map_err(because(format!("{stem}{name}")))?;
+            Ok((name.to_owned(), template))
+        };
+        settings.below(stem).map(template).collect::<Result<_, _>>().map(NamedTemplates)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The texts for an event. Those that are empty are left out.
+    pub(super) fn of(&self, event: &Event) -> impl Iterator<Item = (String, String)> {
+        let texts = self.0.iter().map(|(name, text)| (name.clone(), text.of(event)));
+        texts.filter(|(_, text)| !text.is_empty())
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Part {

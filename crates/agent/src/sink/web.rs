@@ -13,7 +13,7 @@ use super::parts::{Fate, Verdict};
 use crate::codec::deflated::gzip;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{StartError, because};
-use crate::http_client::{Answer, Endpoint, HttpClient, Times, Version};
+use crate::http_client::{Answer, CONNECT_TIMEOUT, Endpoint, HttpClient, Version};
 
 /// What they can be told.
 pub(super) const WEB: &[Key] = &[
@@ -35,12 +35,7 @@ pub(super) const WEB: &[Key] = &[
         Fallback::Is("gzip"),
         "How requests are compressed.",
     ),
-    key(
-        "connectTimeout",
-        Kind::Number(1, i64::MAX, "ms"),
-        Fallback::Is("5000"),
-        "How long a connection may take.",
-    ),
+    CONNECT_TIMEOUT,
     key(
         "requestTimeout",
         Kind::Number(1, i64::MAX, "ms"),
@@ -76,12 +71,8 @@ impl WebSink {
         version: Version,
     ) -> Result<WebSink, StartError> {
         let settings = &context.settings;
-        let times = Times {
-            connect: settings.millis("connectTimeout"),
-            request: settings.millis("requestTimeout"),
-        };
         let counters = Arc::clone(&context.counters);
-        let client = HttpClient::of_sink(settings, endpoint, version, times, counters)?;
+        let client = HttpClient::of_sink(settings, endpoint, version, counters)?;
         let mut headers = Vec::new();
         for (name, value) in settings.below("header.") {
             let wrong = format!("header.{name}");

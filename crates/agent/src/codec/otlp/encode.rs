@@ -146,20 +146,20 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A resource and a scope, encoded.
-type Origin = (Vec<u8>, Vec<u8>);
+type Origin<'a> = (&'a [u8], &'a [u8]);
 
 /// The records of a request, those of the same origin together.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
-    places: HashMap<Origin, usize>,
+pub(crate) struct Groups<'a> {
+    places: HashMap<Origin<'a>, usize>,
     /// The records of each, as fields of `ScopeLogs`.
     records: Vec<Vec<u8>>,
 }
 
-impl Groups {
-    pub(crate) fn add(&mut self, record: EncodedRecord) {
+impl<'a> Groups<'a> {
+    pub(crate) fn add(&mut self, record: &'a EncodedRecord) {
         let next = self.records.len();
-        let place = *self.places.entry((record.resource, record.scope)).or_insert(next);
+        let place = *self.places.entry((&record.resource, &record.scope)).or_insert(next);
         if place == next {
             self.records.push(Vec::new());
         }
@@ -168,14 +168,14 @@ impl Groups {
 
     /// An `ExportLogsServiceRequest`.
     pub(crate) fn finish(self) -> Vec<u8> {
-        let mut origins: Vec<(Origin, usize)> = self.places.into_iter().collect();
+        let mut origins: Vec<(Origin<'_>, usize)> = self.places.into_iter().collect();
         origins.sort_by_key(|(_, place)| *place);
         let mut request = Vec::new();
         for (((resource, scope), _), records) in origins.into_iter().zip(self.records) {
             let (mut scope_logs, mut resource_logs) = (Vec::new(), Vec::new());
-            put_bytes(&mut scope_logs, 1, &scope);
+            put_bytes(&mut scope_logs, 1, scope);
             scope_logs.extend(records);
-            put_bytes(&mut resource_logs, 1, &resource);
+            put_bytes(&mut resource_logs, 1, resource);
             put_bytes(&mut resource_logs, 2, &scope_logs);
             put_bytes(&mut request, 1, &resource_logs);
         }

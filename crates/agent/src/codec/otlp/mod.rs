@@ -20,7 +20,7 @@ mod proto;
 
 use serde_json::Value;
 
-pub(crate) use self::encode::{Groups, encode_record};
+pub(crate) use self::encode::{EncodedRecord, Groups, encode_record};
 pub(crate) use self::json::read_json;
 pub(crate) use self::proto::{encode_reply, encode_status, read_proto, read_reply};
 use super::budget::{Exhausted, Share};
@@ -184,9 +184,8 @@ mod tests {
     fn an_event_is_the_same_after_it_was_a_record() {
         let mut groups = Groups::default();
         let bytes = Event { body: bytes::Bytes::from_static(b"\xff"), ..Event::default() };
-        for event in [&event(), &bytes, &event()] {
-            groups.add(encode_record(event, &[], 5));
-        }
+        let records = [&event(), &bytes, &event()].map(|event| encode_record(event, &[], 5));
+        records.iter().for_each(|record| groups.add(record));
         let message = groups.finish();
         let budget = Budget::new(1 << 20);
         let mut share = budget.share();

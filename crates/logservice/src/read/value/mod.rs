@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`budget`] | the bound on what one value may become |
+//! | [`bytes`] | what is left of a value |
 //! | [`avro`] | values that an Avro schema describes |
 //! | [`protobuf`] | messages of Protocol Buffers |
 //!
@@ -10,6 +11,7 @@
 
 mod avro;
 mod budget;
+mod bytes;
 mod protobuf;
 
 use serde_json::{Number, Value as Json};

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::schema::Type;
+use crate::read::value::bytes::{Bytes, text, zigzag};
 use crate::read::value::{Budget, Misfit, double};
 
 /// Reads a value of a type, which takes all bytes.
@@ -12,9 +13,9 @@ pub(super) fn value(
     bytes: &[u8],
     budget: &mut Budget,
 ) -> Result<Json, Misfit> {
-    let mut decoder = Decoder { types, bytes };
+    let mut decoder = Decoder { types, bytes: Bytes(bytes) };
     let value = decoder.value(root, budget)?;
-    match decoder.bytes.len() {
+    match decoder.bytes.0.len() {
         0 => Ok(value),
         left => Err(Misfit::Left(left)),
     }
@@ -22,43 +23,22 @@ pub(super) fn value(
 
 struct Decoder<'a> {
     types: &'a [Type],
-    bytes: &'a [u8],
+    bytes: Bytes<'a>,
 }
 
 impl<'a> Decoder<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Misfit> {
-        let (taken, rest) = self.bytes.split_at_checked(count).ok_or(Misfit::Short)?;
-        self.bytes = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Misfit> {
-        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Misfit::Short)?;
-        self.bytes = rest;
-        Ok(*taken)
-    }
-
-    /// A number, by zigzag and seven bits a byte.
     fn long(&mut self) -> Result<i64, Misfit> {
-        let mut number = 0u64;
-        for shift in (0..70).step_by(7) {
-            let [byte] = self.array()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok((number >> 1) as i64 ^ -((number & 1) as i64));
-            }
-        }
-        Err(Misfit::Wrong("a number has more than ten bytes"))
+        self.bytes.varint().map(zigzag)
     }
 
     /// Bytes behind their length.
     fn counted(&mut self) -> Result<&'a [u8], Misfit> {
         let length = usize::try_from(self.long()?);
-        self.take(length.map_err(|_| Misfit::Wrong("a length is negative"))?)
+        self.bytes.take(length.map_err(|_| Misfit::Wrong("a length is negative"))?)
     }
 
     fn text(&mut self) -> Result<&'a str, Misfit> {
-        std::str::from_utf8(self.counted()?).map_err(|_| Misfit::Wrong("a text is no UTF-8"))
+        text(self.counted()?)
     }
 
     fn value(&mut self, number: usize, budget: &mut Budget) -> Result<Json, Misfit> {
@@ -70,16 +50,16 @@ impl<'a> Decoder<'a> {
         let types = self.types;
         Ok(match &types[number] {
             Type::Null => Json::Null,
-            Type::Boolean => match self.array()? {
+            Type::Boolean => match self.bytes.array()? {
                 [0] => Json::Bool(false),
                 [1] => Json::Bool(true),
                 _ => return Err(Misfit::Wrong("a boolean is neither 0 nor 1")),
             },
             Type::Long => Json::from(self.long()?),
-            Type::Float => double(f32::from_le_bytes(self.array()?).into()),
-            Type::Double => double(f64::from_le_bytes(self.array()?)),
+            Type::Float => double(f32::from_le_bytes(self.bytes.array()?).into()),
+            Type::Double => double(f64::from_le_bytes(self.bytes.array()?)),
             Type::Bytes => characters(self.counted()?, budget)?,
-            Type::Fixed(size) => characters(self.take(*size)?, budget)?,
+            Type::Fixed(size) => characters(self.bytes.take(*size)?, budget)?,
             Type::Text => {
                 let text = self.text()?;
                 budget.part(text.len())?;

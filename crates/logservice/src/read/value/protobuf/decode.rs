@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::Schema;
 use super::schema::{Count, Field, Kind};
+use crate::read::value::bytes::{Bytes, text, zigzag};
 use crate::read::value::{Budget, Misfit, double};
 
 /// How a field is written.
@@ -134,7 +135,7 @@ fn value(
     Ok(match (kind, wire) {
         (Kind::Int, Wire::Varint(it)) => Json::from(it as i64),
         (Kind::Unsigned, Wire::Varint(it)) => Json::from(it),
-        (Kind::ZigZag, Wire::Varint(it)) => Json::from((it >> 1) as i64 ^ -((it & 1) as i64)),
+        (Kind::ZigZag, Wire::Varint(it)) => Json::from(zigzag(it)),
         (Kind::Bool, Wire::Varint(it)) => Json::Bool(it != 0),
         (Kind::Enum(number), Wire::Varint(it)) => {
             let value = enum_value(schema, number, it as i32);
@@ -148,7 +149,7 @@ fn value(
         (Kind::Fixed32, Wire::Fixed32(it)) => Json::from(u32::from_le_bytes(it)),
         (Kind::SignedFixed32, Wire::Fixed32(it)) => Json::from(i32::from_le_bytes(it)),
         (Kind::Text, Wire::Counted(it)) => {
-            let text = std::str::from_utf8(it).map_err(|_| Misfit::Wrong("a text is no UTF-8"))?;
+            let text = text(it)?;
             budget.part(text.len())?;
             Json::from(text)
         }
@@ -172,33 +173,10 @@ fn is_packable(kind: Kind) -> bool {
     !matches!(kind, Kind::Text | Kind::Bytes | Kind::Message(_))
 }
 
-/// What is left of a message.
-struct Bytes<'a>(&'a [u8]);
-
 impl<'a> Bytes<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Misfit> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Misfit::Short)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn varint(&mut self) -> Result<u64, Misfit> {
-        let mut number = 0u64;
-        for shift in (0..70).step_by(7) {
-            let [byte] = self.array()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(Misfit::Wrong("a number has more than ten bytes"))
-    }
-
     fn counted(&mut self) -> Result<&'a [u8], Misfit> {
         let length = usize::try_from(self.varint()?).map_err(|_| Misfit::Short)?;
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Misfit::Short)?;
-        self.0 = rest;
-        Ok(taken)
+        self.take(length)
     }
 
     /// The next field: its tag, and how it is written; nothing of a group's beginning or end, which leaves its fields out.
