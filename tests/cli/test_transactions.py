@@ -1,10 +1,14 @@
+import json
+import os
+import signal
 import subprocess
 import unittest
 import uuid
 
-from command import BOOTSTRAP, create_topic, logway, logway_json, run, served_apis, wait_until
+from command import BOOTSTRAP, DEADLINE_S, consume, consume_json, create_topic, logway, logway_json, run, served_apis, wait_until
 
 from harness import shapes
+from harness.logway import BINARY
 
 END_TXN = 26
 
@@ -43,3 +47,67 @@ class Transactions(unittest.TestCase):
         self.assertEqual(unknown.returncode, 1)
         self.assertIn(b"TRANSACTIONAL_ID_NOT_FOUND", unknown.stderr)
         self.assertEqual(run("txn", "list", "--state", "bogus").returncode, 2)
+
+
+@unittest.skipUnless(END_TXN in served_apis(), "the broker serves no transactions")
+class Producing(unittest.TestCase):
+    def setUp(self):
+        self.topic, self.id = create_topic("transactional", "-p", "1"), f"cli-{uuid.uuid4().hex[:8]}"
+
+    def seen(self, isolation: str) -> list[bytes]:
+        return consume(self.topic, "--isolation", isolation).split()
+
+    def begin(self, *arguments: str) -> subprocess.Popen:
+        """A producer that reads from a pipe, and whose records are there when they are written."""
+        command = [BINARY, "produce", self.topic, "--transactional-id", self.id, "--format", "json", *arguments]
+        environment = {**os.environ, "LOGWAY_BROKERS": BOOTSTRAP}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        process = subprocess.Popen(command, env=environment, **pipes)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def write(self, process: subprocess.Popen, line: bytes):
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        wait_until(lambda: line in self.seen("read-uncommitted"), f"{line} in the topic")
+
+    def test_a_transaction_for_some_records_each_and_one_for_the_rest(self):
+        lines = b"".join(b"%d\n" % number for number in range(5))
+        report = json.loads(
+            logway("produce", self.topic, "--transactional-id", self.id, "--transaction-records", "2", "--format", "json", stdin=lines)
+        )
+        counted = {name: report[name] for name in ("records", "committed_records", "committed_transactions")}
+        self.assertEqual(counted, {"records": 5, "committed_records": 5, "committed_transactions": 3})
+        self.assertEqual(self.seen("read-committed"), lines.split())
+        # A marker behind every second record, and behind the last.
+        self.assertEqual([record["offset"] for record in consume_json(self.topic)], [0, 1, 3, 4, 6])
+        self.assertIsNone(json.loads(logway("produce", self.topic, "--format", "json", stdin=b"x"))["committed_records"])
+
+    def test_what_is_open_is_not_seen_and_aborted_at_an_interrupt(self):
+        process = self.begin("--transaction-records", "2")
+        for line in (b"one", b"two", b"three"):
+            self.write(process, line)
+        logway("produce", self.topic, stdin=b"behind")
+        self.assertEqual(self.seen("read-committed"), [b"one", b"two"])
+        process.send_signal(signal.SIGINT)
+        # Not communicate(), which closes stdin, the other way to end.
+        self.assertEqual(process.wait(DEADLINE_S), 130)
+        stdout, stderr = process.stdout.read(), process.stderr.read()
+        self.assertIn("the open transaction was aborted", stderr.decode())
+        self.assertEqual(json.loads(stdout)["committed_records"], 2)
+        wait_until(lambda: self.seen("read-committed") == [b"one", b"two", b"behind"], "an aborted transaction")
+        self.assertEqual(self.seen("read-uncommitted"), [b"one", b"two", b"three", b"behind"])
+
+    def test_another_producer_of_the_id_ends_the_first(self):
+        first = self.begin()
+        self.write(first, b"first")
+        logway("produce", self.topic, "--transactional-id", self.id, stdin=b"second")
+        stdout, stderr = first.communicate(timeout=DEADLINE_S)
+        self.assertEqual((first.returncode, b"another producer has taken the transactional id" in stderr), (1, True), stderr)
+        self.assertEqual(json.loads(stdout)["committed_transactions"], 0)
+        wait_until(lambda: self.seen("read-committed") == [b"second"], "the second transaction")
+
+    def test_acknowledgements_of_fewer_are_refused(self):
+        refused = run("produce", self.topic, "--transactional-id", self.id, "--acks", "1", stdin=b"x")
+        self.assertEqual((refused.returncode, b"--acks all" in refused.stderr), (2, True))

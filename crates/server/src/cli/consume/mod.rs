@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use logway_client::{
-    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, StartAt,
+    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, Isolation, MissingTopic, StartAt,
 };
 use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
 
@@ -37,6 +37,7 @@ use super::template::Template;
   logway consume events -f '%T{rfc3339} %v{hex}\\n'
   logway consume events --format json -e | logway produce copy --input-format json
   logway consume events --group billing         what falls to a member of a group
+  logway consume orders --isolation read-committed
 
 Template:
   %t topic   %p partition   %o offset   %T timestamp, ms (-1 if there is none)
@@ -75,11 +76,32 @@ pub(super) struct ConsumeArgs {
     /// Commit nothing
     #[arg(long, requires = "group")]
     no_commit: bool,
+    /// What to see of transactions: all records, or those that are committed, and then nothing behind the
+    /// first transaction that is open
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    isolation: IsolationLevel,
     /// How to print a record [default: %v\n]
     #[arg(short = 'f', long, value_name = "TEMPLATE", value_parser = Template::parse)]
     template: Option<Template>,
     #[command(flatten)]
     encodings: Encodings,
+}
+
+/// What to see of transactions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum IsolationLevel {
+    #[default]
+    ReadUncommitted,
+    ReadCommitted,
+}
+
+impl From<IsolationLevel> for Isolation {
+    fn from(level: IsolationLevel) -> Isolation {
+        match level {
+            IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
+            IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+        }
+    }
 }
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -103,7 +125,8 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
 
 impl ConsumeArgs {
     fn consumer_options(&self) -> ConsumerOptions {
-        let options = ConsumerOptions { stops_at_end: self.exit_at_end, ..Default::default() };
+        let (stops_at_end, isolation) = (self.exit_at_end, self.isolation.into());
+        let options = ConsumerOptions { stops_at_end, isolation, ..Default::default() };
         match self.exit_at_end {
             true => ConsumerOptions { patience: PATIENCE_TO_THE_END, ..options },
             false => options,
