@@ -62,6 +62,19 @@ class InBroker(AgentCase):
         wait_until(lambda: len(lines_in(self.arrived)) >= 2 * EVENTS, "the events of a second life", DEADLINE_S)
         self.assertEqual(sorted(map(int, lines_in(self.arrived))), sorted([*range(EVENTS)] * 2))
 
+    def test_the_agent_may_be_one_of_flumes(self):
+        self.file.write_text(
+            "a1.sources = r\na1.channels = c\na1.sinks = k\na1.sources.r.type = seq\na1.sources.r.totalEvents = 1000\n"
+            "a1.sources.r.channels = c\na1.channels.c.type = org.apache.flume.channel.kafka.KafkaChannel\n"
+            "a1.channels.c.kafka.topic = flume\na1.sinks.k.type = file_roll\na1.sinks.k.channel = c\n"
+            f"a1.sinks.k.sink.directory = {self.arrived}\n"
+        )
+        broker = self.broker()
+        broker.agent += ["--agent-flume-name", "a1"]
+        broker.start()
+        wait_until(lambda: len(lines_in(self.arrived)) >= EVENTS, "all events", DEADLINE_S)
+        self.assertEqual(sorted(map(int, lines_in(self.arrived))), list(range(EVENTS)))
+
     def test_top_shows_numbers_in_text_again_and_again(self):
         self.broker().start()
         wait_until(lambda: len(lines_in(self.arrived)) >= EVENTS, "all events", DEADLINE_S)

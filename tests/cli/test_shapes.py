@@ -134,12 +134,12 @@ class Shapes(unittest.TestCase):
         self.assert_all_seen("log dump", "log dump --records", "log verify", "log repair")
 
     def test_every_command_that_prints_json_is_documented(self):
-        """A command is added here, to the page, and to a case above; tokens have theirs among the cases of security, and
-        transactions in test_transactions.py."""
+        """A command is added here, to the page, and to a case above; tokens have theirs among the cases of security,
+        transactions in test_transactions.py, streams in those of boto3, agents in their own."""
         names = {command.split(" --")[0] for command in shapes.documented()}
-        groups = ["topic", "group", "txn", "config", "user", "acl", "token", "cluster", "cluster token", "log"]
+        groups = ["topic", "group", "txn", "config", "user", "acl", "token", "cluster", "cluster token", "kinesis stream", "log"]
         listed = {f"{group} {verb}" for group in groups for verb in verbs_of(group)} - set(groups)
-        self.assertEqual(names, listed | {"produce", "consume"})
+        self.assertEqual(names, listed | {"produce", "consume", "agent top"})
 
 
 def verbs_of(group: str) -> list[str]:

@@ -23,6 +23,26 @@ def connect(address: str, credentials=None) -> grpc.Channel:
     return grpc.insecure_channel(address, options)
 
 
+def leader_in_sync(nodes, log: str) -> int:
+    """The number of the node that leads the first partition of a log, once three replicas are in sync."""
+    ends = time.monotonic() + DEADLINE_S
+    while time.monotonic() < ends:
+        for node in nodes:
+            if not node.is_running():
+                continue
+            try:
+                with connect(node.log_service) as channel:
+                    info = log_pb2_grpc.LogServiceStub(channel).Info(
+                        log_pb2.InfoRequest(log=log), timeout=5, wait_for_ready=True)
+                partition = info.partitions[0]
+                if partition.HasField("leader") and len(partition.in_sync) == 3:
+                    return partition.leader
+            except grpc.RpcError:
+                pass
+        time.sleep(0.1)
+    raise AssertionError("nobody leads, or too few are in sync")
+
+
 class Appender:
     """Appends in order and exactly once: what was not acknowledged when a stream breaks is sent again on the next one.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from log_client import DEADLINE_S, Appender, connect, read
+from log_client import DEADLINE_S, Appender, connect, leader_in_sync, read
 from logway.log.v1 import log_pb2, log_pb2_grpc
 
 from harness.cluster import Cluster
@@ -180,25 +180,7 @@ class Killed(unittest.TestCase):
             wait_until_all_vote(cluster)
             create_topics(nodes[0].bootstrap, NewTopic("kept", 1, 3, config={"min.insync.replicas": "2"}))
 
-            def leader() -> int:
-                ends = time.monotonic() + DEADLINE_S
-                while time.monotonic() < ends:
-                    for node in nodes:
-                        if not node.is_running():
-                            continue
-                        try:
-                            with connect(node.log_service) as channel:
-                                info = log_pb2_grpc.LogServiceStub(channel).Info(
-                                    log_pb2.InfoRequest(log="kept"), timeout=5, wait_for_ready=True)
-                            partition = info.partitions[0]
-                            if partition.HasField("leader") and len(partition.in_sync) == 3:
-                                return partition.leader
-                        except grpc.RpcError:
-                            pass
-                    time.sleep(0.1)
-                raise AssertionError("nobody leads, or too few are in sync")
-
-            first = leader()
+            first = leader_in_sync(nodes, "kept")
             others = [node for number, node in enumerate(nodes, 1) if number != first]
             killed = nodes[first - 1]
             appender = Appender(lambda: others[0].log_service, "kept")

@@ -125,6 +125,12 @@ class Secured(unittest.TestCase):
         self.assertEqual(self.refusal(self.mutual, self.credentials("bob"), "clicks"), grpc.StatusCode.PERMISSION_DENIED)
         self.assertEqual(self.refusal(self.mutual, self.credentials(), "clicks"), grpc.StatusCode.UNAVAILABLE)
 
+    def test_the_command_line(self):
+        self.broker.allow("alice", "--topic", "clicks", "--operation", "read")
+        words = ("consume", "clicks", "-e", "--grpc", self.sasl)
+        self.assertEqual(self.broker.logway(*words, user="alice", listener="SASL_SSL"), "")
+        self.broker.logway(*words, user="alice", listener="SASL_SSL", password="wrong", exit_code=1)
+
     def test_without_tls(self):
         self.assertEqual(self.refusal(self.sasl, None, "clicks"), grpc.StatusCode.UNAVAILABLE)
 

@@ -119,6 +119,40 @@ class Ours(unittest.TestCase):
             logway(cluster.bootstrap, "cluster", "undrain", "2")
             wait_until(lambda: leads() > 0, "node 2 leads again", deadline_s=DEADLINE_S)
 
+    def test_what_has_changed_is_told_also_of_a_node_that_is_dead_and_after_restarts(self):
+        with written_cluster("ours-events") as (cluster, writer):
+            writer.wait_for_more_acks(500)
+            others = ",".join(cluster.node(number).bootstrap for number in (1, 2))
+            lines = lambda: [event["text"] for event in logway(others, "cluster", "events")]
+            self.assertIn("node 3 has joined the cluster", lines())
+            cluster.node(3).kill()
+            fenced = "node 3 is not heard any more: others lead what it led, where they can"
+            wait_until(lambda: fenced in lines(), "the dead node is told of", deadline_s=DEADLINE_S)
+            told = logway(others, "cluster", "events")
+            self.assertTrue(all(event["time"] for event in told if event["kind"] == "node_fenced"), told)
+            cluster.node(3).start()
+            wait_until_in_sync(cluster)
+            # One after the other: what a restarted node has no time of, another one knows.
+            for number in (1, 2):
+                cluster.node(number).kill()
+                cluster.node(number).start()
+                wait_until_in_sync(cluster)
+            self.assertIn(fenced, lines())
+
+    def test_a_move_that_somebody_else_cancels_is_not_taken_for_done(self):
+        with written_cluster("ours-cancelled-move", partitions=1, count=4) as (cluster, writer):
+            logway(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,3", "--wait")
+            writer.wait_for_more_acks(5_000)
+            logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")
+            process = spawn(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,4", "--wait")
+            wait_until(lambda: logway(cluster.bootstrap, "cluster", "moves"), "it has begun", deadline_s=DEADLINE_S)
+            logway(cluster.bootstrap, "cluster", "moves", "--cancel")
+            _, told = process.communicate(timeout=DEADLINE_S)
+            self.assertEqual(process.returncode, 1, told)
+            self.assertIn("was cancelled by somebody else", told.decode())
+            kinds = [event["kind"] for event in logway(cluster.bootstrap, "cluster", "events")]
+            self.assertIn("moves_cancelled", kinds)
+
     def test_topics_of_one_replica_get_three_also_those_of_groups(self):
         with Cluster("ours-factor", count=3) as cluster:
             create_topics(cluster.bootstrap, NewTopic("single", 2, 1))

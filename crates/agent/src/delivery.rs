@@ -35,6 +35,14 @@ struct Shared {
     id_headers: Vec<String>,
 }
 
+/// Events that no channel will ever take.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    pub(crate) count: usize,
+    /// Why the last of them.
+    pub(crate) why: String,
+}
+
 /// The events for one channel.
 struct Share {
     channel: usize,
@@ -110,28 +118,54 @@ impl Delivery {
         left == 0
     }
 
-    /// Returns how many events are in no channel because the end came before. A batch that will never be taken is
-    /// halved until the events are found for which that is so.
+    /// Puts events into their channels, in batches that they take, for a source whose sender is told what came of each.
+    /// Events that no channel will ever take are dropped, with a line and a count; how many, and why.
+    ///
+    /// # Errors
+    ///
+    /// Channels have no room. Some of the events may be in them.
+    pub(crate) async fn deliver_or_drop(
+        &self,
+        mut events: Vec<Event>,
+    ) -> Result<Dropped, ChannelError> {
+        self.count_received(&events);
+        self.give_ids(&mut events);
+        let mut batches = self.batches(events);
+        let mut dropped = Dropped::default();
+        while let Some(batch) = batches.pop() {
+            let put = self.put_or_halve(batch, &mut batches).await.map_err(|(error, _)| error)?;
+            if let Some(error) = put {
+                dropped.count += 1;
+                dropped.why = error.to_string();
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// Batches that channels take at once, the first one last.
+    fn batches(&self, mut events: Vec<Event>) -> Vec<Vec<Event>> {
+        let max = self.batch_max().max(1);
+        let mut batches = Vec::new();
+        while events.len() > max {
+            let rest = events.split_off(max);
+            batches.push(std::mem::replace(&mut events, rest));
+        }
+        batches.push(events);
+        batches.reverse();
+        batches
+    }
+
+    /// Returns how many events are in no channel because the end came before.
     async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop) -> usize {
         self.count_received(&events);
         self.give_ids(&mut events);
         let mut pause = PAUSE_MIN;
-        let mut batches = vec![events];
-        while let Some(mut batch) = batches.pop() {
-            let error = match self.put(batch.clone()).await {
-                Ok(()) => continue,
-                Err(error) => error,
+        let mut batches = self.batches(events);
+        while let Some(batch) = batches.pop() {
+            let (error, batch) = match self.put_or_halve(batch, &mut batches).await {
+                Ok(_) => continue,
+                Err(failed) => failed,
             };
-            if error.is_final() {
-                match batch.len() {
-                    0 | 1 => self.drop_events(batch.len(), &error),
-                    length => {
-                        let second = batch.split_off(length / 2);
-                        batches.extend([second, batch]);
-                    }
-                }
-                continue;
-            }
             tracing::warn!(source = self.0.source, events = batch.len(), %error, "channels take nothing; trying again");
             batches.push(batch);
             if stop.sleep(pause).await {
@@ -140,6 +174,28 @@ impl Delivery {
             pause = (pause * 2).min(PAUSE_MAX);
         }
         0
+    }
+
+    /// Puts a batch. One that will never be taken is halved, and its halves are `left`, until the event is found for
+    /// which that is so: that one is dropped, and the error returned.
+    async fn put_or_halve(
+        &self,
+        mut batch: Vec<Event>,
+        left: &mut Vec<Vec<Event>>,
+    ) -> Result<Option<ChannelError>, (ChannelError, Vec<Event>)> {
+        match self.put(batch.clone()).await {
+            Ok(()) => Ok(None),
+            Err(error) if !error.is_final() => Err((error, batch)),
+            Err(error) if batch.len() <= 1 => {
+                self.drop_events(batch.len(), &error);
+                Ok(Some(error))
+            }
+            Err(_) => {
+                let second = batch.split_off(batch.len() / 2);
+                left.extend([second, batch]);
+                Ok(None)
+            }
+        }
     }
 
     /// Says and counts that events are lost.

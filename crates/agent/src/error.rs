@@ -100,6 +100,19 @@ pub(crate) enum SinkError {
     Undeliverable { index: usize, reason: String },
     /// The same, and its configuration says that it is not to be tried again.
     Unwanted { index: usize, reason: String },
+    /// The next hop has some of the batch, will never take others, and may take the rest later.
+    Partly(Partly),
+}
+
+/// What became of a batch, by the places of its events in it. Those that are nowhere here were not sent.
+#[derive(Debug, Default)]
+pub(crate) struct Partly {
+    /// At the next hop.
+    pub(crate) arrived: Vec<usize>,
+    /// These will never pass, and why.
+    pub(crate) refused: Vec<(usize, String)>,
+    /// Why the rest did not pass, if there is one.
+    pub(crate) later: Option<String>,
 }
 
 impl fmt::Display for SinkError {
@@ -108,6 +121,10 @@ impl fmt::Display for SinkError {
             SinkError::Later(reason)
             | SinkError::Undeliverable { reason, .. }
             | SinkError::Unwanted { reason, .. } => f.write_str(reason),
+            SinkError::Partly(Partly { refused, later, .. }) => {
+                let first = refused.first().map(|(_, reason)| reason);
+                f.write_str(later.as_ref().or(first).map_or("", String::as_str))
+            }
         }
     }
 }

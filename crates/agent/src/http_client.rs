@@ -1,45 +1,78 @@
-//! Requests over HTTP/1.1, each on a connection of its own.
+//! Requests over HTTP, 1.1 or 2, one after the other on a connection that is kept.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How much of a response to a POST is read: its status is all that counts.
-const RESPONSE_BYTES_MAX: u64 = 64 << 10;
+use crate::counters::SinkCounters;
+use crate::declaration::{Fallback, Key, Kind, key};
+use crate::error::StartError;
+use crate::settings::Settings;
+use crate::tls::{self, SinkTls, Stream};
+
+/// A connection that was unused for so long is not used again: the other side may be about to close it.
+const IDLE_MAX: Duration = Duration::from_secs(4);
 
 /// `http://HOST[:PORT]/PATH`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    host: String,
+    pub(crate) is_tls: bool,
+    pub(crate) host: String,
     port: u16,
-    path: String,
+    /// Begins with a slash.
+    pub(crate) path: String,
 }
 
 impl Endpoint {
     pub(crate) fn parse(text: &str) -> Result<Endpoint, String> {
-        let rest = text.strip_prefix("http://");
-        let rest = rest.ok_or_else(|| {
-            format!("'{text}' does not begin with http://, which alone is served")
-        })?;
+        let plain = text.strip_prefix("http://").map(|rest| (rest, false, 80));
+        let tls = || text.strip_prefix("https://").map(|rest| (rest, true, 443));
+        let (rest, is_tls, port) = plain
+            .or_else(tls)
+            .ok_or_else(|| format!("'{text}' begins neither with http:// nor with https://"))?;
         let (address, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
         let (host, port) = match address.rsplit_once(':') {
-            Some((host, port)) => {
+            Some((host, port)) if !port.ends_with(']') => {
                 (host, port.parse().map_err(|_| format!("'{text}' has no sound port"))?)
             }
-            None => (address, 80),
+            _ => (address, port),
         };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_sound =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_sound(host) || !is_sound(path) {
+        if !is_sound(host) || !is_sound(path) || path.parse::<Uri>().is_err() {
             return Err(format!("'{text}' is no address"));
         }
-        Ok(Endpoint { host: host.to_owned(), port, path: path.to_owned() })
+        Ok(Endpoint { is_tls, host: host.to_owned(), port, path: path.to_owned() })
+    }
+
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
@@ -50,81 +83,228 @@ pub(crate) struct Times {
     pub(crate) request: Duration,
 }
 
-/// Sends a body; the status that is answered.
-pub(crate) async fn post(
-    to: &Endpoint,
-    content_type: &str,
-    accept: &str,
-    body: &[u8],
-    times: Times,
-) -> io::Result<u16> {
-    let head = format!(
-        "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: {content_type}\r\nAccept: {accept}\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        to.path,
-        to.host,
-        to.port,
-        body.len()
-    );
-    status_of(&exchange(to, &head, body, times, RESPONSE_BYTES_MAX).await?)
-}
+/// A key of sinks that have an [`HttpClient`].
+pub(crate) const CONNECT_TIMEOUT: Key = key(
+    "connectTimeout",
+    Kind::Number(1, i64::MAX, "ms"),
+    Fallback::Is("5000"),
+    "How long a connection may take.",
+);
 
-/// Asks for a page, at most so many bytes with its head; what it says, if that is a success.
-pub(crate) async fn get(to: &Endpoint, times: Times, bytes_max: u64) -> io::Result<String> {
-    let head = format!(
-        "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
-        to.path, to.host, to.port
-    );
-    let response = exchange(to, &head, b"", times, bytes_max).await?;
-    match status_of(&response)? {
-        200..=299 => {}
-        status => return Err(io::Error::other(format!("{} answers with {status}", to.path))),
+impl Times {
+    /// Those of a sink, by [`CONNECT_TIMEOUT`] and its own `requestTimeout`.
+    fn of_sink(settings: &Settings) -> Times {
+        Times {
+            connect: settings.millis(CONNECT_TIMEOUT.name),
+            request: settings.millis("requestTimeout"),
+        }
     }
-    let text = String::from_utf8_lossy(&response);
-    Ok(text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
-/// Sends a request and reads until the other side closes, or as much as is wanted.
-async fn exchange(
-    to: &Endpoint,
-    head: &str,
-    body: &[u8],
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    Http1,
+    Http2,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// There was more of it than was wanted.
+    pub(crate) is_cut: bool,
+    /// What HTTP/2 has behind the body.
+    pub(crate) trailers: HeaderMap,
+}
+
+/// Asks one server. Dropped within a request, its connection is closed.
+pub(crate) struct HttpClient {
+    pub(crate) endpoint: Endpoint,
+    version: Version,
     times: Times,
-    bytes_max: u64,
-) -> io::Result<Vec<u8>> {
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-    let connected = timeout(times.connect, TcpStream::connect((to.host.as_str(), to.port)));
-    let mut socket = connected.await.map_err(late)??;
-    let exchange = async {
-        socket.write_all(head.as_bytes()).await?;
-        socket.write_all(body).await?;
-        let mut response = Vec::new();
-        (&mut socket).take(bytes_max).read_to_end(&mut response).await?;
-        Ok(response)
-    };
-    timeout(times.request, exchange).await.map_err(late)?
+    tls: Option<SinkTls>,
+    counters: Option<Arc<SinkCounters>>,
+    connection: Option<(Sender, Instant)>,
 }
 
-/// The status of the last head: those with 100 to 199 come before it.
-fn status_of(response: &[u8]) -> io::Result<u16> {
-    let text = String::from_utf8_lossy(response);
-    let mut heads = text.split("\r\n\r\n");
-    loop {
-        let line = heads.next().and_then(|head| head.lines().next()).unwrap_or_default();
-        let status = line
-            .strip_prefix("HTTP/1.")
-            .and_then(|rest| rest.get(2..5))
-            .and_then(|status| status.parse().ok());
-        match status {
-            Some(100..=199) => {}
-            Some(status) => return Ok(status),
-            None => {
-                return Err(io::Error::other(format!(
-                    "the answer is no HTTP: '{}'",
-                    line.escape_debug()
-                )));
+enum Sender {
+    One(http1::SendRequest<Body>),
+    Two(http2::SendRequest<Body>),
+}
+
+impl HttpClient {
+    /// One that speaks HTTP/1.1 without TLS.
+    pub(crate) fn plain(endpoint: Endpoint, times: Times) -> Result<HttpClient, String> {
+        if endpoint.is_tls {
+            return Err(format!("{endpoint}: https:// is not spoken here"));
+        }
+        let version = Version::Http1;
+        Ok(HttpClient { endpoint, version, times, tls: None, counters: None, connection: None })
+    }
+
+    /// One of a sink, with the keys of [`tls::OF_HTTPS`], [`CONNECT_TIMEOUT`] and `requestTimeout`. It counts its connections.
+    pub(crate) fn of_sink(
+        settings: &Settings,
+        endpoint: Endpoint,
+        version: Version,
+        counters: Arc<SinkCounters>,
+    ) -> Result<HttpClient, StartError> {
+        let times = Times::of_sink(settings);
+        let protocols: &[&str] = if version == Version::Http2 { &["h2"] } else { &[] };
+        let tls = endpoint.is_tls.then(|| tls::to_host(settings, &endpoint.host, protocols));
+        let (tls, counters) = (tls.transpose()?, Some(counters));
+        Ok(HttpClient { endpoint, version, times, tls, counters, connection: None })
+    }
+
+    /// Sends a request to a path of the server, and reads the answer, up to so many bytes. After an error, and after an
+    /// answer that has more, the next request has a connection of its own.
+    pub(crate) async fn call(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, HeaderValue)],
+        body: Bytes,
+        answer_bytes_max: usize,
+    ) -> io::Result<Answer> {
+        let kept = self
+            .connection
+            .take()
+            .filter(|(sender, since)| since.elapsed() < IDLE_MAX && !sender.is_closed());
+        let mut sender = match kept {
+            Some((sender, _)) => sender,
+            None => self.connect().await?,
+        };
+        let request = self.request(method, path, headers, body)?;
+        let exchange = sender.exchange(request, answer_bytes_max);
+        let answer = timeout(self.times.request, exchange).await.map_err(late)??;
+        if !answer.is_cut {
+            self.connection = Some((sender, Instant::now()));
+        }
+        Ok(answer)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, HeaderValue)],
+        body: Bytes,
+    ) -> io::Result<Request<Body>> {
+        let authority = self.endpoint.authority();
+        let mut request = match self.version {
+            Version::Http1 => Request::builder().uri(path).header(header::HOST, authority.as_str()),
+            Version::Http2 => {
+                let scheme = if self.endpoint.is_tls { "https" } else { "http" };
+                Request::builder().uri(format!("{scheme}://{authority}{path}"))
+            }
+        };
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        request.method(method).body(Body::from(body)).map_err(io::Error::other)
+    }
+
+    async fn connect(&self) -> io::Result<Sender> {
+        let connected = timeout(self.times.connect, self.handshake()).await.map_err(late);
+        let connected = connected.and_then(|connected| connected);
+        if let Some(counters) = &self.counters {
+            match &connected {
+                Ok(_) => counters.connections_created.add(1),
+                Err(_) => counters.connections_failed.add(1),
             }
         }
+        connected
+    }
+
+    async fn handshake(&self) -> io::Result<Sender> {
+        let socket = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).await?;
+        socket.set_nodelay(true)?;
+        let mut stream: Box<dyn Stream> = Box::new(socket);
+        if let Some(tls) = &self.tls {
+            stream = tls.connect(stream).await?;
+        }
+        let stream = TokioIo::new(stream);
+        // A connection ends with its sender; what was wrong with it, the sender is told.
+        match self.version {
+            Version::Http1 => {
+                let (sender, connection) =
+                    http1::handshake(stream).await.map_err(io::Error::other)?;
+                tokio::spawn(async move { _ = connection.await });
+                Ok(Sender::One(sender))
+            }
+            Version::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
+                    .await
+                    .map_err(io::Error::other)?;
+                tokio::spawn(async move { _ = connection.await });
+                Ok(Sender::Two(sender))
+            }
+        }
+    }
+}
+
+fn late(_: tokio::time::error::Elapsed) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+impl Sender {
+    fn is_closed(&self) -> bool {
+        match self {
+            Sender::One(sender) => sender.is_closed(),
+            Sender::Two(sender) => sender.is_closed(),
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        request: Request<Body>,
+        answer_bytes_max: usize,
+    ) -> io::Result<Answer> {
+        let answered = match self {
+            Sender::One(sender) => {
+                sender.ready().await.map_err(io::Error::other)?;
+                sender.send_request(request).await
+            }
+            Sender::Two(sender) => {
+                sender.ready().await.map_err(io::Error::other)?;
+                sender.send_request(request).await
+            }
+        };
+        let (head, body) = answered.map_err(io::Error::other)?.into_parts();
+        let mut answer = Answer {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: Bytes::new(),
+            is_cut: false,
+            trailers: HeaderMap::new(),
+        };
+        answer.read(body, answer_bytes_max).await?;
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    async fn read(&mut self, mut body: Incoming, bytes_max: usize) -> io::Result<()> {
+        let mut bytes = BytesMut::new();
+        let mut next = async || poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await;
+        while let Some(frame) = next().await {
+            match frame.map_err(io::Error::other)?.into_data() {
+                Ok(data) => {
+                    let part = data.len().min(bytes_max - bytes.len());
+                    bytes.extend_from_slice(&data[..part]);
+                    self.is_cut = part < data.len();
+                }
+                Err(frame) => self.trailers = frame.into_trailers().unwrap_or_default(),
+            }
+            if self.is_cut {
+                break;
+            }
+        }
+        self.body = bytes.freeze();
+        Ok(())
     }
 }
 
@@ -133,17 +313,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_answers_are_read() {
-        let endpoint = Endpoint::parse("http://a:80/b?c").expect("is one");
-        assert_eq!(endpoint, Endpoint { host: "a".to_owned(), port: 80, path: "/b?c".to_owned() });
-        assert_eq!(Endpoint::parse("http://a").expect("is one").path, "/");
-        for text in ["https://a", "http://", "http://a:x/", "http://a b/"] {
+    fn addresses_are_read() {
+        let endpoint = Endpoint::parse("http://a:81/b?c").expect("is one");
+        assert_eq!(endpoint.to_string(), "http://a:81/b?c");
+        assert_eq!(endpoint.path, "/b?c");
+        assert_eq!(Endpoint::parse("http://a").expect("is one").to_string(), "http://a:80/");
+        let endpoint = Endpoint::parse("https://[::1]/b").expect("is one");
+        assert_eq!((endpoint.host.as_str(), endpoint.is_tls), ("::1", true));
+        assert_eq!(endpoint.to_string(), "https://[::1]:443/b");
+        for text in ["ftp://a", "http://", "http://a:x/", "http://a b/", "a:80"] {
             assert!(Endpoint::parse(text).is_err(), "{text}");
         }
-        assert_eq!(
-            status_of(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 No\r\n\r\n").expect("is one"),
-            503
-        );
-        assert!(status_of(b"SSH-2.0").is_err());
     }
 }

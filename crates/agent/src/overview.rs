@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderValue, Method, header};
+use bytes::Bytes;
 use serde_json::Value;
 
-use crate::http_client::{Endpoint, Times, get};
+use crate::http_client::{Endpoint, HttpClient, Times};
 
 /// How much a page of counters may be: some hundred components have less.
-const PAGE_BYTES_MAX: u64 = 4 << 20;
+const PAGE_BYTES_MAX: usize = 4 << 20;
 
 const TIMES: Times = Times { connect: Duration::from_secs(5), request: Duration::from_secs(5) };
 
@@ -64,8 +66,14 @@ impl Overview {
         let endpoint = endpoint.map_err(|_| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("'{address}' is not HOST:PORT"))
         })?;
-        let page = get(&endpoint, TIMES, PAGE_BYTES_MAX).await?;
-        Overview::parse(&page).ok_or_else(|| {
+        let mut client = HttpClient::plain(endpoint, TIMES).map_err(io::Error::other)?;
+        let path = client.endpoint.path.clone();
+        let accept = [(header::ACCEPT.as_str(), HeaderValue::from_static("application/json"))];
+        let answer = client.call(Method::GET, &path, &accept, Bytes::new(), PAGE_BYTES_MAX).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(io::Error::other(format!("{path} answers with {}", answer.status)));
+        }
+        Overview::parse(&String::from_utf8_lossy(&answer.body)).ok_or_else(|| {
             io::Error::other(format!("{address} does not serve an agent's counters"))
         })
     }

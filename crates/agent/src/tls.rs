@@ -172,8 +172,28 @@ const CIPHERS_EXCLUDED: Key = key(
     "Which ones Flume does not take.",
 );
 
-/// What a source needs to answer in TLS; `None` if it is to answer without.
-pub(crate) fn of_source(settings: &Settings) -> Result<Option<Arc<ServerTls>>, StartError> {
+/// What sinks can be told that send to an address which begins with `https://`.
+pub(crate) const OF_HTTPS: &[Key] = &[
+    key(
+        "truststore",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with the authorities to trust with `https://`, in place of the system's.",
+    ),
+    key(
+        "keystore",
+        Kind::Text,
+        Fallback::Nothing,
+        "A PEM file with a private key and its certificates, for servers that ask for one.",
+    ),
+];
+
+/// What a source needs to answer in TLS; `None` if it is to answer without. Both sides agree on one of `protocols`, if
+/// there are any (ALPN, RFC 7301).
+pub(crate) fn of_source(
+    settings: &Settings,
+    protocols: &[&str],
+) -> Result<Option<Arc<ServerTls>>, StartError> {
     if !settings.flag("ssl") {
         return Ok(None);
     }
@@ -192,7 +212,7 @@ pub(crate) fn of_source(settings: &Settings) -> Result<Option<Arc<ServerTls>>, S
         has_tls13,
         principal_rules: "DEFAULT".to_owned(),
     };
-    let loaded = ServerTls::load(&settings, &[], SystemTime::now());
+    let loaded = ServerTls::load(&settings, protocols, SystemTime::now());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| error.to_string())
 }
 
@@ -244,14 +264,25 @@ pub(crate) fn of_sink(settings: &Settings) -> Result<Option<SinkTls>, StartError
     if !settings.flag("ssl") {
         return Ok(None);
     }
+    to_host(settings, settings.required("hostname").trim(), &[]).map(Some)
+}
+
+/// What a sink needs to speak TLS to a host, by the files of `truststore` and `keystore`. Both sides agree on one of
+/// `protocols`, if there are any (ALPN, RFC 7301).
+pub(crate) fn to_host(
+    settings: &Settings,
+    host: &str,
+    protocols: &[&str],
+) -> Result<SinkTls, StartError> {
     let (truststore, keystore) = (pem(settings, "truststore")?, pem(settings, "keystore")?);
     let config = client_config(&truststore, &keystore, SystemTime::now());
-    let config = config.map_err(|error| error.to_string())?;
-    let host = settings.required("hostname").trim().to_owned();
-    let name = ServerName::try_from(host.clone()).map_err(|_| {
+    let mut config = config.map_err(|error| error.to_string())?;
+    Arc::make_mut(&mut config).alpn_protocols =
+        protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
         format!("'{host}' is neither a host's name nor an address, as TLS needs it")
     })?;
-    Ok(Some(SinkTls { connector: TlsConnector::from(config), name }))
+    Ok(SinkTls { connector: TlsConnector::from(config), name })
 }
 
 impl SinkTls {
@@ -325,7 +356,7 @@ mod tests {
         let refused = |head: &[u8]| {
             let path = folder.path().join("store");
             std::fs::write(&path, head).expect("is written");
-            of_source(&source(&format!("keystore = '{}'", path.display())))
+            of_source(&source(&format!("keystore = '{}'", path.display())), &[])
                 .expect_err("it is no PEM file")
         };
         let error = refused(&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2]);
@@ -333,7 +364,7 @@ mod tests {
         assert!(error.contains("keytool -importkeystore -srckeystore"), "{error}");
         assert!(refused(&[0x30, 0x82, 9, 9]).contains("is a PKCS12 file"));
         assert!(refused(b"text").contains("store"), "{}", refused(b"text"));
-        let error = of_source(&source("")).expect_err("there is no key");
+        let error = of_source(&source(""), &[]).expect_err("there is no key");
         assert!(error.contains("there is no keystore"), "{error}");
     }
 

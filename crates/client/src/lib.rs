@@ -35,11 +35,11 @@ mod stream;
 
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
-    ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction, DescribedUser,
-    ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic, OffsetAt,
-    OngoingMove, OpenTransaction, Placement, QuorumDescription, QuorumNode, QuorumReplica,
-    TopicOutcomes, TransactionFilter,
+    ClusterChange, ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource,
+    ConfigSource, CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction,
+    DescribedUser, ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic,
+    OffsetAt, OngoingMove, OpenTransaction, Placement, QuorumDescription, QuorumNode,
+    QuorumReplica, TopicOutcomes, TransactionFilter, knows_no_changes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
@@ -62,4 +62,4 @@ pub use producer::{
     Acks, CommittedTransactions, NewRecord, PartitionSummary, ProduceSummary, Producer,
     ProducerOptions, TransactionOptions, Unacknowledged,
 };
-pub use raw_connection::{ConnectionOptions, RawConnection};
+pub use raw_connection::{ConnectionOptions, RawConnection, open_stream};

@@ -15,6 +15,7 @@ use logway_wire::{
     ApiKey, Decoder, Message, Request, WireString, decode_response_header, encode_request,
 };
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, join};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -207,6 +208,24 @@ impl RawConnection {
             None => Err(ConnectionFailure::ResponseTooShort),
         }
     }
+}
+
+/// A connection that speaks something else than frames: a socket, with TLS if the options have it.
+///
+/// # Errors
+///
+/// [`ClientError::Connect`].
+pub async fn open_stream(
+    address: &BrokerAddress,
+    options: &ConnectionOptions,
+) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>, ClientError> {
+    let connected = connect(address, options).await;
+    let (incoming, outgoing) = connected.map_err(|error| ClientError::Connect {
+        address: address.clone(),
+        source: Arc::new(error),
+        was_reached: false,
+    })?;
+    Ok(join(incoming, outgoing))
 }
 
 async fn connect(

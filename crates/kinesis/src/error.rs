@@ -20,6 +20,9 @@ pub(crate) struct ApiError {
 /// The name of errors of types and syntax.
 pub(crate) const SERIALIZATION: &str = "SerializationException";
 
+/// A shard has done what it may. SDKs try again later.
+pub(crate) const THROUGHPUT_EXCEEDED: &str = "ProvisionedThroughputExceededException";
+
 impl ApiError {
     /// The HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
@@ -91,6 +94,7 @@ impl From<Failure> for ApiError {
             | ErrorCode::DuplicateResource
             | ErrorCode::ReassignmentInProgress => ApiError::in_use(message),
             ErrorCode::PolicyViolation => ApiError::limit(message),
+            ErrorCode::ThrottlingQuotaExceeded => ApiError::new(THROUGHPUT_EXCEEDED, message),
             ErrorCode::InvalidRequest
             | ErrorCode::InvalidConfig
             | ErrorCode::InvalidTopicException

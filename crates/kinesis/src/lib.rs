@@ -12,7 +12,9 @@
 //! | `call`, `caller`, `operations` | one request, who makes it, and what each operation does |
 //! | `tables` | DynamoDB's tables, as far as AWS's client library needs them |
 //! | `monitoring`, `identity`, `query` | CloudWatch's PutMetricData and STS's GetCallerIdentity, and the protocol of forms |
+//! | `stream_metrics` | what is counted of streams and shards |
 //! | `sequence`, `token`, `names`, `event_stream` | what clients hold in their hands |
+//! | [`client`] | a client, for the command line |
 //! | `error` | AWS's errors |
 
 mod authentication;
@@ -20,6 +22,7 @@ mod body;
 mod call;
 mod caller;
 mod cbor;
+pub mod client;
 mod error;
 mod event_stream;
 mod http;
@@ -35,6 +38,7 @@ mod service;
 mod shape;
 mod shapes;
 mod signature;
+mod stream_metrics;
 mod tables;
 mod timed_io;
 mod token;

@@ -30,6 +30,7 @@ use crate::http::answer;
 use crate::monitoring::gauges::Gauges;
 use crate::names::Account;
 use crate::service::{Service, Subscriptions};
+use crate::stream_metrics::{StreamMetrics, StreamMetricsCollector};
 use crate::tables::Tables;
 use crate::timed_io::{Patience, Requests, TimedIo};
 
@@ -133,6 +134,9 @@ impl KinesisServer {
     pub fn start(node: Arc<Node>, bound: BoundListener, registry: &mut Registry) -> KinesisServer {
         let gauges = Gauges::default();
         registry.register_collector(Box::new(gauges.clone()));
+        let stream_metrics = StreamMetrics::default();
+        let collector = StreamMetricsCollector::new(stream_metrics.clone(), Arc::downgrade(&node));
+        registry.register_collector(Box::new(collector));
         let BoundListener { listener, address, tls } = bound;
         let (stopping, stop) = watch::channel(false);
         let settings = &node.settings.kinesis;
@@ -150,6 +154,7 @@ impl KinesisServer {
             subscriptions: Arc::new(Subscriptions::default()),
             tables: Tables::default(),
             gauges,
+            stream_metrics,
             stopping: stop.clone(),
         });
         let mut tasks = JoinSet::new();

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::monitoring::gauges::Gauges;
 use crate::names::Account;
+use crate::stream_metrics::StreamMetrics;
 use crate::tables::Tables;
 
 /// A node as Kinesis clients see it, and what the front door itself remembers of them.
@@ -29,6 +30,8 @@ pub(crate) struct Service {
     pub(crate) tables: Tables,
     /// What clients have told of themselves.
     pub(crate) gauges: Gauges,
+    /// What is counted of streams.
+    pub(crate) stream_metrics: StreamMetrics,
     /// Turns true when the front door closes.
     pub(crate) stopping: watch::Receiver<bool>,
 }

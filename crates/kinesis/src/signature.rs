@@ -137,15 +137,9 @@ impl<'a> Verifier<'a> {
         }
         let request = self.canonical_request(&body_hash)?;
         let Scope { date, region, service, terminator, .. } = self.scope;
-        let to_sign = format!(
-            "{ALGORITHM}\n{}\n{date}/{region}/{service}/{terminator}\n{}",
-            self.signed.time,
-            hex(&Sha256::digest(request.as_bytes()))
-        );
-        let mut key = mac(&[b"AWS4", secret].concat(), date.as_bytes()).finalize().into_bytes();
-        for part in [region, service, terminator] {
-            key = mac(&key, part.as_bytes()).finalize().into_bytes();
-        }
+        let scope = [date, region, service, terminator];
+        let to_sign = to_sign(&self.signed.time, scope, &request);
+        let key = signing_key(secret, scope);
         let expected = hex(&mac(&key, to_sign.as_bytes()).finalize().into_bytes());
         // Both are hashed once more with the same key, which makes the time of the comparison tell nothing.
         let given = mac(&key, self.signed.signature.as_bytes());
@@ -185,6 +179,61 @@ impl<'a> Verifier<'a> {
             true => None,
             false => Some(values.join(",")),
         }
+    }
+}
+
+/// What is signed: the canonical request by its hash, with when and what for.
+fn to_sign(time: &str, scope: [&str; 4], request: &str) -> String {
+    let [date, region, service, terminator] = scope;
+    format!(
+        "{ALGORITHM}\n{time}\n{date}/{region}/{service}/{terminator}\n{}",
+        hex(&Sha256::digest(request.as_bytes()))
+    )
+}
+
+/// The key of a day, a region and a service.
+fn signing_key(secret: &[u8], scope: [&str; 4]) -> [u8; 32] {
+    let mut key = [b"AWS4", secret].concat();
+    let mut next = [0; 32];
+    for part in scope {
+        next = mac(&key, part.as_bytes()).finalize().into_bytes().into();
+        key = next.to_vec();
+    }
+    next
+}
+
+/// Who signs a request, and what for.
+#[derive(Clone, Copy)]
+pub(crate) struct Signing<'a> {
+    /// The id of the access key.
+    pub(crate) key_id: &'a str,
+    /// Its secret.
+    pub(crate) secret: &'a [u8],
+    /// The region.
+    pub(crate) region: &'a str,
+    /// The service.
+    pub(crate) service: &'a str,
+    /// The time, as [`format_time`] has it.
+    pub(crate) time: &'a str,
+}
+
+impl Signing<'_> {
+    /// The header `authorization` of a POST to `/` with these headers, which are in the order of their names.
+    pub(crate) fn authorization(&self, headers: &[(&str, &str)], body: &[u8]) -> String {
+        let scope = [&self.time[..8], self.region, self.service, TERMINATOR];
+        let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+        let names = names.join(";");
+        let lines: String =
+            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let request = format!("POST\n/\n\n{lines}\n{names}\n{}", hex(&Sha256::digest(body)));
+        let to_sign = to_sign(self.time, scope, &request);
+        let key = signing_key(self.secret, scope);
+        let signature = hex(&mac(&key, to_sign.as_bytes()).finalize().into_bytes());
+        format!(
+            "{ALGORITHM} Credential={}/{}, SignedHeaders={names}, Signature={signature}",
+            self.key_id,
+            scope.join("/")
+        )
     }
 }
 
@@ -337,7 +386,8 @@ fn parse_time(text: &str) -> Option<i64> {
     Some((days_of_date(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000)
 }
 
-fn format_time(ms: i64) -> String {
+/// A time as `20150830T123600Z`.
+pub(crate) fn format_time(ms: i64) -> String {
     let seconds = ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date_of_days(days);

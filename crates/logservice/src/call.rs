@@ -26,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) service: Arc<Service>,
     pub(crate) known: Arc<Known>,
     pub(crate) host: IpAddr,
+    /// What the client calls itself; empty if it does not.
+    pub(crate) client_id: String,
     /// When the client does not want it any more.
     pub(crate) deadline: Option<Instant>,
     /// Told when its connection is to be given up.

@@ -7,14 +7,16 @@
 //! | `server`, `connection`, `connection_info`, `service`, `metrics` | listening, serving, stopping; what calls share |
 //! | `grpc` | messages and statuses on the wire |
 //! | [`messages`] | the messages, generated from `proto` (`cargo xtask codegen`) |
-//! | `routes`, `authentication`, `call` | from an HTTP request to its response: what is served, whom it is of, what that one may |
+//! | `routes`, `authentication`, `call`, `quota` | from an HTTP request to its response: what is served, whom it is of, what that one may and uses |
 //! | `append`, `read`, `info` | the methods of `logway.log.v1` |
 //! | `logspec` | Akutan's service |
 //! | `health`, `reflection` | gRPC's own services |
+//! | `client` | the other side, for command lines |
 
 mod append;
 mod authentication;
 mod call;
+mod client;
 mod connection;
 mod connection_info;
 mod grpc;
@@ -25,11 +27,13 @@ mod logspec;
 #[rustfmt::skip]
 pub mod messages;
 mod metrics;
+mod quota;
 mod read;
 mod reflection;
 mod routes;
 mod server;
 mod service;
 
+pub use client::{AppendSender, LogClient, LogClientError, Replies};
 pub use logway_node::listener::ListenError;
 pub use server::{LogListeners, LogServer};

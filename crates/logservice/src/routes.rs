@@ -14,6 +14,7 @@ use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Outbound, Reply};
 use crate::grpc::status::{Code, Status};
 use crate::grpc::timeout::deadline;
+use crate::quota::client_id;
 use crate::service::Service;
 use crate::{append, health, info, logspec, read, reflection};
 
@@ -155,7 +156,8 @@ async fn begin(
     let node = Arc::clone(&service.node);
     let host = connection.caller.peer.ip().to_canonical();
     let give_up = Arc::clone(&connection.give_up);
-    let call = Call { service, known, host, deadline, give_up };
+    let client_id = client_id(request.headers());
+    let call = Call { service, known, host, client_id, deadline, give_up };
     let mut inbound = Inbound::new(request.into_body(), node);
     let whole = |outcome| Ok(Begun::Whole(outcome));
     match served {

@@ -212,6 +212,13 @@ async fn a_follower_without_a_leader_serves_who_bears_it() {
     let is_fresh = || replica.staleness().is_some_and(|it| it < Duration::from_secs(2));
     until("the follower knows that it has all", is_fresh).await;
     let rack = rack_of(cluster.id(left));
+    // It waits for more than there is, and it shall not wait without an end.
+    const PATIENCE_MS: u32 = 5_000;
+    let waiting = ReadRequest { records_max: 0, ..from_follower(0, PATIENCE_MS) };
+    let mut waiter = cluster.doors[left].client().await;
+    let mut waiting = waiter.read(waiting).await;
+    let told: ReadReply = waiting.next().await.expect("goes on").expect("has records");
+    assert_eq!(told.next_offset, 20);
     // No node hears another one: nobody can be elected, and the follower follows who tells it nothing.
     let [one, two, three] = &cluster.carriers[..] else { panic!("there are three") };
     tokio::join!(one.stop(), two.stop(), three.stop());
@@ -230,4 +237,17 @@ async fn a_follower_without_a_leader_serves_who_bears_it() {
     assert!(refused.details.contains("TOO_STALE"), "{refused:?}");
     assert!(refused.message.contains("200 ms are allowed"), "{refused:?}");
     assert!(begun.elapsed() < UNTIL_MAX);
+
+    let refused = loop {
+        match waiting.next::<ReadReply>().await {
+            Ok(reply) => assert_eq!(reply.expect("has no end").records, [], "nothing comes"),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.code, UNAVAILABLE, "{refused:?}");
+    for word in ["TOO_STALE", LOG, "remedy", "staleness_max_ms"] {
+        assert!(refused.details.contains(word), "{word} in {refused:?}");
+    }
+    assert!(refused.message.contains("5000 ms are allowed"), "{refused:?}");
+    assert!(replica.staleness().is_none_or(|it| it > Duration::from_millis(PATIENCE_MS.into())));
 }

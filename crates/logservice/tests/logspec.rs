@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Door, append};
+use common::{Client, Door, Ended, append};
 use logway_logservice::messages::log::OpenAppend;
 use logway_logservice::messages::logspec::append_reply::Reply as AppendReplyKind;
 use logway_logservice::messages::logspec::info_reply::Reply as InfoReplyKind;
@@ -24,9 +24,11 @@ async fn info(client: &mut Client) -> (u64, u64) {
     }
 }
 
-async fn discard(client: &mut Client, first_index: u64) -> DiscardReply {
+async fn discard(client: &mut Client, first_index: u64) -> Result<(), Ended> {
     let request = DiscardRequest { first_index };
-    client.unary("/logspec.Log/Discard", &request).await.expect("is done")
+    let reply: DiscardReply = client.unary("/logspec.Log/Discard", &request).await?;
+    assert!(matches!(reply.reply, Some(discard_reply::Reply::Ok(_))), "{reply:?}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,9 +56,8 @@ async fn entries_are_appended_read_and_discarded_by_their_indexes() {
     let mut watching = client.call("/logspec.Log/InfoStream").await;
     watching.send(&InfoRequest::default());
     let _now: InfoReply = watching.next().await.expect("goes on").expect("at once");
-    let ok = Some(discard_reply::Reply::Ok(discard_reply::Ok {}));
-    assert_eq!(discard(&mut client, 2).await.reply, ok);
-    assert_eq!(discard(&mut client, 1).await.reply, ok, "a lower one changes nothing");
+    assert_eq!(discard(&mut client, 2).await, Ok(()));
+    assert_eq!(discard(&mut client, 1).await, Ok(()), "a lower one changes nothing");
     assert_eq!(info(&mut client).await, (2, 3));
     let then: InfoReply = watching.next().await.expect("goes on").expect("of the change");
     assert!(matches!(then.reply, Some(InfoReplyKind::Ok(ok)) if ok.first_index == 2));
@@ -79,11 +80,53 @@ async fn entries_are_appended_read_and_discarded_by_their_indexes() {
     assert_eq!(next_entries(&mut late).await, [(5, false, "e".to_owned())]);
     assert_eq!(next_entries(&mut reading).await.len(), 2);
 
-    let ended = client
-        .unary::<DiscardReply>("/logspec.Log/Discard", &DiscardRequest { first_index: 500 })
-        .await
-        .expect_err("it is not served");
-    assert_eq!(ended.code, 12);
+    door.close().await;
+}
+
+async fn append_one(client: &mut Client, proposal: &str) -> u64 {
+    let mut appending = client.call("/logspec.Log/Append").await;
+    appending.send(&AppendRequest { sequence: 1, proposals: vec![proposal.to_owned().into()] });
+    let reply: AppendReply = appending.next().await.expect("goes on").expect("comes");
+    let Some(AppendReplyKind::Ok(ok)) = reply.reply else { panic!("{reply:?}") };
+    ok.indexes[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_discard_beyond_the_end_moves_the_log_there() {
+    // Further than one segment reaches.
+    const FAR: u64 = 5 << 31;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("spec", 1, &[]).await;
+    let mut client = door.logspec_client().await;
+    assert_eq!(discard(&mut client, 500).await, Ok(()));
+    assert_eq!(info(&mut client).await, (500, 499));
+    assert_eq!(append_one(&mut client, "a").await, 500);
+    assert_eq!(discard(&mut client, 499).await, Ok(()), "a lower one changes nothing");
+    assert_eq!(info(&mut client).await, (500, 500));
+    let mut waiting = client.call("/logspec.Log/Read").await;
+    waiting.send(&ReadRequest { next_index: 500 });
+    assert_eq!(next_entries(&mut waiting).await, [(500, false, "a".to_owned())]);
+    assert_eq!(discard(&mut client, FAR).await, Ok(()));
+    assert_eq!(info(&mut client).await, (FAR, FAR - 1));
+    assert_eq!(append_one(&mut client, "b").await, FAR);
+    let mut behind = client.call("/logspec.Log/Read").await;
+    behind.send(&ReadRequest { next_index: 501 });
+    let reply: ReadReply = behind.next().await.expect("is told").expect("is told");
+    assert_eq!(reply.reply, Some(ReadReplyKind::Truncated(true)));
+    let too_far = discard(&mut client, 1 << 50).await.expect_err("is too far");
+    assert_eq!(too_far.code, 11);
+    assert!(too_far.details.contains("in steps"), "{too_far:?}");
+    door.close().await;
+
+    // It is so after a start.
+    let door = Door::open(dir.path()).await;
+    let mut client = door.logspec_client().await;
+    assert_eq!(info(&mut client).await, (FAR, FAR));
+    let mut reading = client.call("/logspec.Log/Read").await;
+    reading.send(&ReadRequest { next_index: FAR });
+    assert_eq!(next_entries(&mut reading).await, [(FAR, false, "b".to_owned())]);
+    assert_eq!(append_one(&mut client, "c").await, FAR + 1);
     door.close().await;
 }
 

@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Client, Door, append, text};
+use common::{Client, Door, Ended, append, text};
 use logway_logservice::messages::log::read_request::From;
 use logway_logservice::messages::log::{
     Append, Filter, Format, Header, HeaderCondition, InfoReply, InfoRequest, NewRecord, OpenAppend,
-    ReadReply, ReadRequest, TruncateReply, TruncateRequest, WatchRequest, header_condition,
+    ReadReply, ReadRequest, TruncateReply, TruncateRequest, ValueSchema, WatchRequest,
+    header_condition, value_schema,
 };
 use logway_record::{Batches, DecodeLimit};
 
@@ -227,5 +228,112 @@ async fn who_watches_hears_of_changes() {
     let mut watching = client.call(&format!("{SERVICE}/Watch")).await;
     watching.send(&nowhere);
     assert_eq!(watching.ended().await.code, 5);
+    door.close().await;
+}
+
+/// A log of these values.
+async fn with_values(client: &mut Client, log: &str, values: &[&[u8]]) {
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    let records = values
+        .iter()
+        .map(|value| NewRecord { value: Some(value.to_vec().into()), ..NewRecord::default() });
+    appending.append(Append { records: records.collect(), ..append(log, 1, &[]) });
+    appending.appended().await;
+}
+
+/// The values that a reader is sent, and how the stream ends.
+async fn values(client: &mut Client, request: ReadRequest) -> (Vec<String>, Result<(), Ended>) {
+    let mut call = client.read(request).await;
+    let mut values = Vec::new();
+    loop {
+        match call.next::<ReadReply>().await {
+            Ok(Some(reply)) => values.extend(reply.records.into_iter().map(|it| text(it.value))),
+            Ok(None) => return (values, Ok(())),
+            Err(ended) => return (values, Err(ended)),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_projection_sends_the_fields_that_are_named_and_stops_at_what_has_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("orders", 1, &[]).await;
+    let mut client = door.client().await;
+    let orders: &[&[u8]] = &[
+        br#"{"id": 1, "user": {"name": "Ann", "age": 21}, "price": 1.10}"#,
+        br#"{"id": 2, "price": 9}"#,
+        b"no JSON",
+        br#"{"id": 3, "user": {"name": "Bob"}}"#,
+    ];
+    with_values(&mut client, "orders", orders).await;
+    let fields = vec!["user.name".to_owned(), "price".to_owned()];
+    let all = ReadRequest { projection: fields, until_end: true, ..of("orders") };
+    let (sent, ended) = values(&mut client, all.clone()).await;
+    assert_eq!(sent, [r#"{"price":1.10,"user":{"name":"Ann"}}"#, r#"{"price":9}"#]);
+    let ended = ended.expect_err("it is no JSON");
+    assert_eq!(ended.code, 9);
+    for word in ["NOT_PROJECTED", "orders", "offset", "remedy", "filter.expression"] {
+        assert!(ended.details.contains(word), "{word} in {ended:?}");
+    }
+    assert!(ended.message.contains("record 2 cannot be projected"), "{ended:?}");
+
+    // The remedies.
+    let behind = ReadRequest { from: Some(From::Offset(3)), ..all.clone() };
+    assert_eq!(values(&mut client, behind).await.0, [r#"{"user":{"name":"Bob"}}"#]);
+    let filter = Filter { expression: "has(value.user)".to_owned(), ..Filter::default() };
+    let filtered = ReadRequest { filter: Some(filter), ..all.clone() };
+    let (sent, ended) = values(&mut client, filtered).await;
+    assert_eq!(sent, [r#"{"price":1.10,"user":{"name":"Ann"}}"#, r#"{"user":{"name":"Bob"}}"#]);
+    assert_eq!(ended, Ok(()));
+
+    for (request, word) in [
+        (
+            ReadRequest { format: Format::Batches.into(), ..all.clone() },
+            "no projection with BATCHES",
+        ),
+        (ReadRequest { projection: vec!["a b".to_owned()], ..all }, "projection 'a b', at byte"),
+    ] {
+        let ended = values(&mut client, request).await.1.expect_err("is wrong");
+        assert!(ended.code == 3 && ended.message.contains(word), "{ended:?}");
+        assert!(ended.details.contains("remedy"), "{ended:?}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_read_by_the_schema_of_the_request() {
+    const AVRO: &str = r#"{"type": "record", "name": "order", "fields": [
+        {"name": "id", "type": "long"}, {"name": "kind", "type": ["null", "string"]}]}"#;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("orders", 1, &[]).await;
+    let mut client = door.client().await;
+    // Behind the five bytes of a registry; the last one is cut off.
+    let orders: &[&[u8]] =
+        &[b"\0\0\0\0\x01\x02\x02\x06buy", b"\0\0\0\0\x01\x04\0", b"\0\0\0\0\x01\x06\x02\x08s"];
+    with_values(&mut client, "orders", orders).await;
+    let schema = |schema| {
+        Some(ValueSchema { schema: Some(value_schema::Schema::Avro(schema)), skip_bytes: 5 })
+    };
+    let request = ReadRequest {
+        projection: vec!["id".to_owned()],
+        value_schema: schema(AVRO.to_owned()),
+        until_end: true,
+        ..of("orders")
+    };
+    let (sent, ended) = values(&mut client, request.clone()).await;
+    assert_eq!(sent, [r#"{"id":1}"#, r#"{"id":2}"#]);
+    assert!(ended.is_err_and(|ended| ended.details.contains("NOT_PROJECTED")));
+    let filter = Filter { expression: "value.kind == null".to_owned(), ..Filter::default() };
+    let filtered = ReadRequest { filter: Some(filter), ..request.clone() };
+    assert_eq!(values(&mut client, filtered).await, (vec![r#"{"id":2}"#.to_owned()], Ok(())));
+    let wrong = ReadRequest { value_schema: schema("{}".to_owned()), ..request };
+    let ended = values(&mut client, wrong).await.1.expect_err("is no schema");
+    assert_eq!(ended.code, 3);
+    for word in ["INVALID_SCHEMA", "remedy", "written with"] {
+        assert!(ended.details.contains(word), "{word} in {ended:?}");
+    }
     door.close().await;
 }

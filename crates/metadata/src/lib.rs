@@ -22,6 +22,8 @@ pub mod image;
 
 pub mod controller;
 
+pub mod event;
+
 pub mod settings;
 
 mod error;

@@ -2,6 +2,8 @@
 
 #[path = "cluster_commands/duty.rs"]
 mod duty;
+#[path = "cluster_commands/events.rs"]
+mod events;
 #[path = "cluster_commands/reassignments.rs"]
 mod reassignments;
 

@@ -21,7 +21,7 @@
 //! | [`http_callers`], [`key_server`] | who asks over HTTP; public keys of who signs tokens, from a server |
 //! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
-//! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
+//! | [`metrics`], [`events`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
 pub mod accept;
 pub mod access;
@@ -32,6 +32,7 @@ pub mod cluster;
 pub mod coordinator_topics;
 pub mod delegation_tokens;
 pub mod disk_space;
+pub mod events;
 pub mod failure;
 pub mod group_lag;
 pub mod groups;

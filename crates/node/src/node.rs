@@ -22,6 +22,7 @@ use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::Cluster;
 use crate::disk_space::DiskSpaces;
+use crate::events::ClusterEvents;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
@@ -35,7 +36,7 @@ use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::CatchUps;
-use crate::streams::ShardEnds;
+use crate::streams::{ShardEnds, ShardMeters};
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
 use crate::transactions::TransactionCoordinator;
@@ -47,6 +48,8 @@ pub struct Node {
     pub settings: Arc<BrokerSettings>,
     /// What the log of the process tells.
     pub log_levels: LogLevels,
+    /// The last changes of the cluster.
+    pub events: Arc<ClusterEvents>,
     /// The cluster it belongs to.
     pub cluster_id: ClusterId,
     /// The metadata of the cluster.
@@ -108,6 +111,8 @@ pub struct Node {
     pub(crate) cluster: Option<Cluster>,
     /// The closed shards whose ends are on their way to the metadata.
     pub(crate) shard_ends: ShardEnds,
+    /// What is used of the limits of the shards that are led here.
+    pub(crate) shard_meters: ShardMeters,
     /// Says when a log directory was lost without which the node cannot go on.
     pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
 }

@@ -29,6 +29,7 @@ use crate::cluster::{
 };
 use crate::delegation_tokens::look_after_tokens;
 use crate::disk_space::DiskSpaces;
+use crate::events::ClusterEvents;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
@@ -43,7 +44,7 @@ use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::CatchUps;
 use crate::replication::{fetch_from_leaders, keep_isrs};
-use crate::streams::{ShardEnds, delete_streams};
+use crate::streams::{ShardEnds, ShardMeters, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 use crate::transactions::TransactionCoordinator;
@@ -175,6 +176,7 @@ impl Node {
     /// Takes the node's place in its cluster, and serves what it holds.
     async fn serve(self: &Arc<Self>) -> Result<(), NodeError> {
         self.catch_up().await?;
+        self.events.is_current();
         self.set_strays_aside();
         self.report_absent_dirs();
         self.report_missing_logs();
@@ -266,8 +268,10 @@ async fn open(
     let opening = open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, joined, registry);
     let OpenedDirs { log_dirs, cluster_id } = opening.await?;
     let root = log_dirs.all()[0].path().to_owned();
+    let events = Arc::new(ClusterEvents::default());
     let mut quorum = QuorumOptions {
         fs: Arc::clone(&fs),
+        on_events: Some(events.listener()),
         ..QuorumOptions::new(&root.join(METADATA_DIR), Arc::clone(settings))
     };
     if let Some(cluster) = &cluster {
@@ -302,6 +306,7 @@ async fn open(
     Ok(Node {
         disk_spaces: DiskSpaces::new(log_dirs.all().len()),
         log_levels,
+        events,
         access: Access::new(settings),
         password_turns: PasswordTurns::default(),
         strangers: Strangers::new()?,
@@ -331,6 +336,7 @@ async fn open(
         reconciliation: Reconciliation::default(),
         reconciling: tokio::sync::Mutex::new(()),
         shard_ends: ShardEnds::default(),
+        shard_meters: ShardMeters::default(),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
         cluster,

@@ -61,7 +61,7 @@ pub fn steady_time() -> Duration {
 
 /// Does all of these side by side, within the caller: dropped, it does none of them any more. The outputs are in the order
 /// of the futures.
-pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+pub async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut under_way: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = under_way.iter().map(|_| None).collect();
     poll_fn(|context| {

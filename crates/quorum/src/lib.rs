@@ -43,7 +43,7 @@ pub use join::{JoinedCluster, join};
 pub use membership::{AdmissionRefusal, JoinRequest, MembersChange, VoterName};
 #[doc(hidden)]
 pub use options::Mutation;
-pub use options::{DiskWork, QuorumOptions, Start, Timings};
+pub use options::{DiskWork, OnEvents, QuorumOptions, Start, Timings};
 pub use peer::{Lane, PEER_MESSAGE_MAX_BYTES, Peer, PeerCall, PeerError, PeerNetwork};
 pub use proposer::Committed;
 pub use published::{IndexedImage, MetadataIndex};

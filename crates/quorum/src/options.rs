@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_log::fs::{Fs, RealFs};
+use logway_metadata::event::ClusterEvent;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::DirectoryId;
 
 use crate::peer::PeerNetwork;
+use crate::published::MetadataIndex;
 
 /// How often the log is replaced by a snapshot, unless said otherwise.
 const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
@@ -52,10 +54,17 @@ pub struct QuorumOptions {
     pub disk_work: DiskWork,
     /// The source of chance, for election timeouts and the ids of commands; `None` for the system's.
     pub seed: Option<u64>,
+    /// Who wants to know of changes of the cluster.
+    pub on_events: Option<OnEvents>,
     /// A rule that this node breaks, to see whether a test notices.
     #[doc(hidden)]
     pub mutation: Option<Mutation>,
 }
+
+/// Is told what a commit has changed, before the image shows it: once for each commit that this process applies, in their
+/// order. At a start these are also commits that were applied before, since the last snapshot. What comes as a snapshot from
+/// another node is not told. It must not wait.
+pub type OnEvents = Arc<dyn Fn(MetadataIndex, Vec<ClusterEvent>) + Send + Sync>;
 
 impl QuorumOptions {
     /// The usual options for a directory.
@@ -75,6 +84,7 @@ impl QuorumOptions {
             voters_max: 5,
             disk_work: DiskWork::Threads,
             seed: None,
+            on_events: None,
             mutation: None,
         }
     }

@@ -87,6 +87,7 @@ type Entry = openraft::Entry<TypeConfig>;
 type LogId = openraft::LogId<u64>;
 type Vote = openraft::Vote<u64>;
 type StoredMembership = openraft::StoredMembership<u64, Member>;
+type Membership = openraft::Membership<u64, Member>;
 type SnapshotMeta = openraft::SnapshotMeta<u64, Member>;
 type Metrics = openraft::RaftMetrics<u64, Member>;
 type StorageError = openraft::StorageError<u64>;
@@ -131,6 +132,7 @@ impl Consensus {
         let snapshot_interval_entries = options.snapshot_interval_entries;
         let entries_kept = options.entries_kept_behind_snapshot;
         let (start, mutation) = (options.start, options.mutation);
+        let on_events = options.on_events.clone();
         let shared = Arc::new(Shared::new(&options, raft_id));
         let disk_work = options.disk_work.clone();
         let (for_files, for_machine) = (disk_work.clone(), published.clone());
@@ -142,7 +144,13 @@ impl Consensus {
                 let log = LogStore::new(log_file, for_files.clone()).with_mutation(mutation);
                 let machine =
                     StateMachine::open(directory.clone(), for_machine, log.clone(), for_files)?;
-                Ok((directory, closed, log, machine.with_mutation(mutation), has_joined))
+                Ok((
+                    directory,
+                    closed,
+                    log,
+                    machine.with_mutation(mutation).telling(on_events),
+                    has_joined,
+                ))
             })
             .await?;
         let mut state_machine = state_machine;

@@ -20,15 +20,21 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// What the command line says of an agent.
 #[derive(Debug)]
 pub(crate) struct AgentOptions {
-    /// Its configuration, in TOML.
+    /// Its configuration, in TOML or in Flume's form.
     pub(crate) path: PathBuf,
+    /// The agent in Flume's form.
+    pub(crate) flume_name: Option<String>,
     /// Where to serve its counters, if anywhere.
     pub(crate) metrics: Option<String>,
 }
 
 impl AgentOptions {
     fn file(&self, broker: String) -> ConfigFile {
-        ConfigFile::InBroker { path: self.path.clone(), broker }
+        ConfigFile::InBroker {
+            path: self.path.clone(),
+            flume_name: self.flume_name.clone(),
+            broker,
+        }
     }
 
     /// Whether there is anything wrong with the file, so that this is known before a broker starts.

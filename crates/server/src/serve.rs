@@ -111,6 +111,9 @@ pub(crate) struct ServeArgs {
     /// speak to this one, by its first listener
     #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
+    /// The agent's file is in the form of Apache Flume's properties, and this is its agent
+    #[arg(long, value_name = "NAME", requires = "agent")]
+    agent_flume_name: Option<String>,
     /// Where the agent's counters are served [default: nowhere]
     #[arg(long, value_name = "ADDR", requires = "agent")]
     agent_metrics: Option<String>,
@@ -137,7 +140,8 @@ impl Prepared {
     pub(crate) fn new(mut args: ServeArgs) -> anyhow::Result<Prepared> {
         let started_at = Instant::now();
         let metrics = args.agent_metrics.take();
-        let agent = args.agent.take().map(|path| AgentOptions { path, metrics });
+        let flume_name = args.agent_flume_name.take();
+        let agent = args.agent.take().map(|path| AgentOptions { path, flume_name, metrics });
         if let Some(agent) = &agent {
             agent.check()?;
         }

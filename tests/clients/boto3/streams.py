@@ -14,7 +14,7 @@ ALL_KEYS = range(2**128)
 
 
 def client(broker: Logway, service: str = "kinesis", **config):
-    settings = Config(retries={"total_max_attempts": 1}, **config)
+    settings = Config(**{"retries": {"total_max_attempts": 1}} | config)
     return boto3.client(
         service,
         endpoint_url=f"http://{broker.kinesis}",

@@ -13,9 +13,12 @@ from harness.broker import TESTS
 from harness.logway import Logway
 from harness.program import Program
 
-BUILT = TESTS / ".work" / "kinesis-kcl"
+BUILT = TESTS / ".work"
 
 RECORDS = int(os.environ.get("RECORDS", "50000"))
+
+# Each version and each way to read is tried once, unless all pairs are asked for: a pair takes minutes.
+ALL_PAIRS = "ALL_PAIRS" in os.environ
 
 KEYS = 500
 
@@ -25,14 +28,15 @@ WORKERS = 3
 DEADLINE_S = 480 + RECORDS / 1_000
 
 
-class Workers(unittest.TestCase):
+class Workers:
+    version = 3
     mode = "polling"
 
     def setUp(self):
         # Without AWS's own files of settings, which this machine may have.
         variables = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
         self.enterContext(unittest.mock.patch.dict(os.environ, variables))
-        self.stream = f"kcl-{self.mode}"
+        self.stream = f"kcl-{self.version}-{self.mode.lower()}"
         self.broker = Logway(self.stream, {"kinesis.listen": "127.0.0.1:0"}).start()
         self.addCleanup(self.broker.kill)
         self.kinesis = client(self.broker)
@@ -42,7 +46,8 @@ class Workers(unittest.TestCase):
     def start_worker(self, number: int) -> Program:
         notes = self.notes_of(number)
         java = ["java", "-Xmx192m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        where = ["-cp", f"{BUILT}/classes:{BUILT}/libs/*", "io.logway.kcl.Worker"]
+        built = BUILT / f"kinesis-kcl-{self.version}"
+        where = ["-cp", f"{built}/classes:{built}/libs/*", "io.logway.kcl.Worker"]
         arguments = [f"http://{self.broker.kinesis}", self.stream, f"worker-{number}", self.mode, str(notes)]
         worker = Program([*java, *where, *arguments], notes.with_suffix(".log"))
         worker.start()
@@ -152,6 +157,25 @@ class Workers(unittest.TestCase):
                 self.assertEqual(int(number), nexts[key], f"the next record of key {key}")
                 nexts[key] += 1
         self.assertEqual(sum(nexts.values()), self.put)
+
+
+@unittest.skipUnless(ALL_PAIRS, "ALL_PAIRS=1 tries all pairs")
+class Polling3(Workers, unittest.TestCase):
+    pass
+
+
+class FanOut3(Workers, unittest.TestCase):
+    mode = "fanOut"
+
+
+class Polling2(Workers, unittest.TestCase):
+    version = 2
+
+
+@unittest.skipUnless(ALL_PAIRS, "ALL_PAIRS=1 tries all pairs")
+class FanOut2(Workers, unittest.TestCase):
+    version = 2
+    mode = "fanOut"
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 //! each message. It lies below TLS, which Flume compresses once more. What is unpacked is bounded by what is asked
 //! for, so that a bomb is read piece by piece.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::budget::{Exhausted, Share};
 
 /// How much is read or packed at once.
 const PIECE_BYTES: usize = 32 << 10;
@@ -136,6 +140,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Deflated<S> {
     }
 }
 
+/// Packs bytes in gzip's form (RFC 1952).
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(bytes).expect("memory takes all");
+    packer.finish().expect("memory takes all")
+}
+
+/// Why something is not unpacked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotUnpacked {
+    #[error("no gzip: {0}")]
+    Malformed(io::Error),
+    #[error("above {0} bytes when it is unpacked (maxMessageBytes)")]
+    TooLarge(usize),
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+}
+
+/// Unpacks what is in gzip's form, perhaps several times; each piece is charged before the next one is unpacked.
+pub(crate) fn gunzip(
+    packed: &[u8],
+    bytes_max: usize,
+    share: &mut Share,
+) -> Result<Vec<u8>, NotUnpacked> {
+    let mut unpacked = Vec::new();
+    let mut stream = MultiGzDecoder::new(packed);
+    loop {
+        let before = unpacked.len();
+        let mut piece = (&mut stream).take(PIECE_BYTES as u64);
+        piece.read_to_end(&mut unpacked).map_err(NotUnpacked::Malformed)?;
+        if unpacked.len() == before {
+            return Ok(unpacked);
+        }
+        if unpacked.len() > bytes_max {
+            return Err(NotUnpacked::TooLarge(bytes_max));
+        }
+        share.grow(unpacked.len() - before)?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -176,5 +220,19 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let error = wire.read(64 << 20, &mut budget.share()).await.expect_err("it is too much");
         assert!(error.to_string().contains("maxBufferBytes"), "{error}");
+    }
+
+    #[test]
+    fn a_bomb_in_gzips_form_is_refused_before_it_is_unpacked() {
+        let bomb = gzip(&vec![0; 64 << 20]);
+        let budget = Budget::new(1 << 20);
+        let refused = gunzip(&bomb, 64 << 20, &mut budget.share()).expect_err("is too much");
+        assert!(matches!(refused, NotUnpacked::Exhausted(_)), "{refused}");
+        let refused = gunzip(&bomb, 1 << 16, &mut budget.share()).expect_err("is too much");
+        assert!(matches!(refused, NotUnpacked::TooLarge(65_536)), "{refused}");
+        let two = [gzip(b"te"), gzip(b"xt")].concat();
+        assert_eq!(gunzip(&two, 4, &mut budget.share()).expect("fits"), b"text");
+        let refused = gunzip(b"no gzip", 10, &mut budget.share()).expect_err("is none");
+        assert!(matches!(refused, NotUnpacked::Malformed(_)), "{refused}");
     }
 }

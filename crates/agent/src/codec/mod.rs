@@ -6,8 +6,13 @@ pub(crate) mod avro_rpc;
 pub(crate) mod budget;
 pub(crate) mod deflated;
 pub(crate) mod file_lines;
+pub(crate) mod forward;
+pub(crate) mod journal;
 pub(crate) mod json;
 pub(crate) mod lines;
+pub(crate) mod msgpack;
+pub(crate) mod otlp;
+pub(crate) mod protobuf;
 pub(crate) mod serializer;
 pub(crate) mod syslog;
 pub(crate) mod thrift;
@@ -23,4 +28,14 @@ impl Malformed {
     pub(crate) fn new(what: impl Into<String>) -> Malformed {
         Malformed(what.into())
     }
+}
+
+/// Why a message is no events.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// There is no more memory for it.
+    #[error(transparent)]
+    Exhausted(#[from] budget::Exhausted),
 }

@@ -86,7 +86,7 @@ impl Parts {
         for part in PARTS {
             let mut found = found.remove(part).unwrap_or_default();
             let active: Vec<(String, Lines)> = match listed.get(part) {
-                Some(list) if form.is_flume() => {
+                Some(list) if form.is_flume => {
                     let mut seen = BTreeSet::new();
                     let names = list.value.split_whitespace().filter(|name| seen.insert(*name));
                     let take = |name: &str| {
@@ -101,7 +101,7 @@ impl Parts {
                     };
                     names.filter_map(take).collect()
                 }
-                None if form.is_flume() => Vec::new(),
+                None if form.is_flume => Vec::new(),
                 _ => std::mem::take(&mut found).into_iter().collect(),
             };
             for (name, lines) in found {

@@ -12,19 +12,13 @@ use crate::settings::Settings;
 /// Where problems go.
 pub(super) type Say<'a> = &'a mut dyn FnMut(usize, String);
 
-/// What form a configuration has.
+/// What form a configuration has, and where it is used.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Form<'a> {
-    /// That of Flume's properties.
-    Flume,
-    /// Ours. In a broker's process, components that name no brokers speak to that one.
-    Own { broker: Option<&'a str> },
-}
-
-impl Form<'_> {
-    pub(super) fn is_flume(self) -> bool {
-        matches!(self, Form::Flume)
-    }
+pub(super) struct Form<'a> {
+    /// That of Flume's properties; or else ours.
+    pub(super) is_flume: bool,
+    /// In a broker's process, components that name no brokers speak to that one.
+    pub(super) broker: Option<&'a str>,
 }
 
 /// The lines of one component, by their keys behind its name.
@@ -134,7 +128,7 @@ pub(super) fn settings(
             Err(problem) => say(property.line, format!("{component}: {written} {problem}")),
         }
     }
-    if let Form::Own { broker: Some(broker) } = form
+    if let Some(broker) = form.broker
         && declaration.key(BROKERS).is_some_and(|key| key.name == BROKERS)
     {
         values.entry(BROKERS.to_owned()).or_insert_with(|| broker.to_owned());
@@ -156,7 +150,7 @@ fn known(
     if let Some(key) = declaration.key(written) {
         return Some((written.to_owned(), key.kind));
     }
-    if form.is_flume() {
+    if form.is_flume {
         return None;
     }
     let normal = |name: &str| name.replace(['-', '_'], "").to_lowercase();

@@ -26,10 +26,12 @@ pub enum ConfigFile {
         /// The agent: the first part of its keys.
         name: String,
     },
-    /// In our own form, of an agent in a broker's process: what names no brokers speaks to that one.
+    /// Of an agent in a broker's process: what names no brokers speaks to that one.
     InBroker {
         /// The file.
         path: PathBuf,
+        /// The agent in Flume's form; without it the file is in ours.
+        flume_name: Option<String>,
         /// Where the broker listens.
         broker: String,
     },
@@ -111,20 +113,23 @@ impl ConfigFile {
             ConfigFile::InBroker { broker, .. } => Some(broker.as_str()),
             ConfigFile::Toml(_) | ConfigFile::Flume { .. } => None,
         };
-        let parsed = match self {
-            ConfigFile::Toml(_) | ConfigFile::InBroker { .. } => {
+        let flume_name = match self {
+            ConfigFile::Flume { name, .. } => Some(name),
+            ConfigFile::InBroker { flume_name, .. } => flume_name.as_ref(),
+            ConfigFile::Toml(_) => None,
+        };
+        let form = Form { is_flume: flume_name.is_some(), broker };
+        let parsed = match flume_name {
+            None => {
                 let mut name = String::new();
                 let properties = toml_file::read(text, &mut name, &mut say);
-                properties.map(|properties| {
-                    assemble::assemble(name, properties, Form::Own { broker }, &mut say)
-                })
+                properties.map(|properties| assemble::assemble(name, properties, form, &mut say))
             }
-            ConfigFile::Flume { name, .. } => {
+            Some(name) => {
                 let all = properties::read(text, &mut say);
                 let properties = properties::of_agent(all, name, &mut say);
-                properties.map(|properties| {
-                    assemble::assemble(name.clone(), properties, Form::Flume, &mut say)
-                })
+                properties
+                    .map(|properties| assemble::assemble(name.clone(), properties, form, &mut say))
             }
         };
         match parsed {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::channel::{Channel, Taken};
 use crate::counters::SinkCounters;
-use crate::error::SinkError;
+use crate::error::{Partly, SinkError};
 use crate::event::Event;
 use crate::sink::Sink;
 
@@ -66,13 +66,57 @@ impl SinkRunner {
         Ok(Progress::Sent)
     }
 
-    /// Takes the event out of the batch that an error is about, if there is a place for it.
+    /// Takes the events out of the batch that an error says are done with. What is left can be sent at once, or it is
+    /// an error.
     async fn set_aside(&mut self, taken: &mut Taken, error: SinkError) -> Result<(), SinkError> {
-        let (index, reason, is_kept) = match &error {
-            SinkError::Later(_) => return Err(self.failed(error)),
-            SinkError::Undeliverable { index, reason } => (*index, reason, true),
-            SinkError::Unwanted { index, reason } => (*index, reason, false),
-        };
+        match error {
+            SinkError::Later(_) => Err(self.failed(error)),
+            SinkError::Undeliverable { index, reason } => {
+                self.refuse(taken, index, &reason, true).await
+            }
+            SinkError::Unwanted { index, reason } => {
+                self.refuse(taken, index, &reason, false).await
+            }
+            SinkError::Partly(partly) => self.divide(taken, partly).await,
+        }
+    }
+
+    /// From the last one to the first, so that places stay what they were.
+    async fn divide(&mut self, taken: &mut Taken, partly: Partly) -> Result<(), SinkError> {
+        let Partly { arrived, refused, later } = partly;
+        let arrived = arrived.into_iter().map(|index| (index, None));
+        let refused = refused.into_iter().map(|(index, reason)| (index, Some(reason)));
+        let mut done: Vec<(usize, Option<String>)> = arrived.chain(refused).collect();
+        done.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+        let mut stuck = None;
+        for (index, reason) in done {
+            match reason {
+                None => {
+                    taken.commit_one(index);
+                    self.counters.drain_successes.add(1);
+                }
+                Some(reason) => {
+                    if let Err(error) = self.refuse(taken, index, &reason, true).await {
+                        stuck = Some(error);
+                    }
+                }
+            }
+        }
+        match (stuck, later) {
+            (Some(error), _) => Err(error),
+            (None, Some(reason)) => Err(self.failed(SinkError::Later(reason))),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Takes an event out of the batch that will never pass, if there is a place for it, or if it is not to be kept.
+    async fn refuse(
+        &mut self,
+        taken: &mut Taken,
+        index: usize,
+        reason: &str,
+        is_kept: bool,
+    ) -> Result<(), SinkError> {
         match self.dead_letters.clone() {
             Some(channel) => {
                 let event = dead_letter(&taken.events[index], &self.name, reason);
@@ -90,7 +134,7 @@ impl SinkRunner {
                     "an event goes to the dead letters"
                 );
             }
-            None if is_kept => return Err(self.failed(error)),
+            None if is_kept => return Err(self.failed(SinkError::later(reason))),
             None => {
                 self.counters.dropped.add(1);
                 tracing::error!(

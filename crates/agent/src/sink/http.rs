@@ -1,11 +1,14 @@
 //! The sink `http`: a POST for each event.
 
+use axum::http::{HeaderValue, Method, header};
+
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
-use crate::http_client::{Endpoint, Times, post};
+use crate::http_client::{CONNECT_TIMEOUT, Endpoint, HttpClient, Version};
 use crate::settings::Settings;
+use crate::tls;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Sink,
@@ -15,13 +18,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
           into the channel (`rollback`), to be sent again after a pause that grows. One that does not, and is no success \
           either (`incrementMetrics`), goes to the sink's dead-letter channel, or is dropped with a line and a count.",
     keys: &[
-        key("endpoint", Kind::Text, Fallback::Required, "Where to, as `http://HOST:PORT/PATH`."),
         key(
-            "connectTimeout",
-            Kind::Number(1, i64::MAX, "ms"),
-            Fallback::Is("5000"),
-            "How long a connection may take.",
+            "endpoint",
+            Kind::Text,
+            Fallback::Required,
+            "Where to, as `http://HOST:PORT/PATH` or `https://HOST:PORT/PATH`.",
         ),
+        CONNECT_TIMEOUT,
         key(
             "requestTimeout",
             Kind::Number(1, i64::MAX, "ms"),
@@ -78,33 +81,32 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "How many events are taken at once.",
         ),
     ],
-    shared: &[],
+    shared: &[tls::OF_HTTPS],
 };
+
+/// Of an answer its status is all that counts.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 struct HttpSink {
     settings: Settings,
-    endpoint: Endpoint,
+    client: HttpClient,
     /// Of bodies, and of answers that are taken.
-    content_type: String,
-    accept: String,
-    times: Times,
+    headers: [(&'static str, HeaderValue); 2],
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
-    let settings = context.settings;
+    let SinkContext { settings, counters } = context;
     let endpoint = Endpoint::parse(settings.required("endpoint").trim())?;
-    for key in ["contentTypeHeader", "acceptHeader"] {
-        if settings.required(key).bytes().any(|byte| byte.is_ascii_control()) {
-            return Err(format!("{key} has a control character"));
-        }
-    }
-    let times = Times {
-        connect: settings.millis("connectTimeout"),
-        request: settings.millis("requestTimeout"),
+    let value = |key: &str| {
+        let value = HeaderValue::from_str(settings.required(key));
+        value.map_err(|_| format!("{key} has a character that a header cannot have"))
     };
-    let content_type = settings.required("contentTypeHeader").to_owned();
-    let accept = settings.required("acceptHeader").to_owned();
-    Ok(Box::new(HttpSink { settings, endpoint, content_type, accept, times }))
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), value("contentTypeHeader")?),
+        (header::ACCEPT.as_str(), value("acceptHeader")?),
+    ];
+    let client = HttpClient::of_sink(&settings, endpoint, Version::Http1, counters)?;
+    Ok(Box::new(HttpSink { settings, client, headers }))
 }
 
 impl HttpSink {
@@ -118,11 +120,14 @@ impl HttpSink {
 
     async fn send_all(&mut self, batch: &Taken) -> Result<(), SinkError> {
         for (index, event) in batch.events.iter().enumerate() {
-            let HttpSink { endpoint, content_type, accept, times, .. } = self;
-            let posted = post(endpoint, content_type, accept, &event.body, *times).await;
-            let status = posted.map_err(|error| {
+            let (client, headers) = (&mut self.client, &self.headers);
+            let path = client.endpoint.path.clone();
+            let answered =
+                client.call(Method::POST, &path, headers, event.body.clone(), ANSWER_BYTES_MAX);
+            let answered = answered.await.map_err(|error| {
                 SinkError::later(format_args!("{}: {error}", self.settings.required("endpoint")))
             })?;
+            let status = answered.status;
             if status == 200 {
                 continue;
             }

@@ -7,6 +7,7 @@ use logway_client::{Acks, Client, ClientError, NewRecord, Producer, ProducerOpti
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicName};
 use logway_record::Header;
 
+use super::template::Template;
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::codec::avro::put_event;
@@ -32,7 +33,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "kafka.topic",
             Kind::Text,
             Fallback::Is("default-flume-topic"),
-            "The topic; `%{NAME}` is the value of a header.",
+            "The topic. Headers and times may be in it, as in the `index` of `elasticsearch`.",
         ),
         key(
             "allowTopicOverride",
@@ -94,7 +95,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 const PRODUCERS_MAX: usize = 100;
 
 struct KafkaSink {
-    topic: String,
+    topic: Template,
     /// A header that may name another topic.
     topic_header: Option<String>,
     partition: Option<PartitionId>,
@@ -112,7 +113,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let text = |key: &str| settings.text(key).map(str::to_owned);
     let names_topics = settings.flag("allowTopicOverride");
     Ok(Box::new(KafkaSink {
-        topic: settings.required("kafka.topic").trim().to_owned(),
+        topic: Template::parse(settings.required("kafka.topic").trim())?,
         topic_header: text("topicHeader").filter(|_| names_topics),
         partition: settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32)),
         partition_header: text("partitionIdHeader"),
@@ -209,7 +210,7 @@ impl KafkaSink {
         let named = self.topic_header.as_ref().and_then(|header| event.headers.get(header));
         let name = match named {
             Some(name) => name.to_owned(),
-            None => with_headers(&self.topic, event),
+            None => self.topic.of(event),
         };
         TopicName::new(&name).map_err(|error| Failure::Refused(error.to_string()))
     }
@@ -288,36 +289,8 @@ impl KafkaSink {
     }
 }
 
-/// A text with the values of headers in place of `%{NAME}`; a header that is missing is empty.
-fn with_headers(text: &str, event: &Event) -> String {
-    let mut done = String::new();
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once("%{") {
-        done.push_str(before);
-        let Some((name, behind)) = behind.split_once('}') else {
-            rest = &rest[before.len()..];
-            break;
-        };
-        done.push_str(event.headers.get(name).unwrap_or_default());
-        rest = behind;
-    }
-    done + rest
-}
-
 impl Sink for KafkaSink {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
         Box::pin(self.store(batch))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_are_put_into_a_name() {
-        let mut event = Event::default();
-        event.headers.set("a", "1");
-        assert_eq!(with_headers("x-%{a}-%{b}-%{", &event), "x-1--%{");
     }
 }

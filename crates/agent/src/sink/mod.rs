@@ -3,11 +3,17 @@
 //! A sink gets a batch and says that the next hop has all of it, or why not: then the batch goes back into its channel.
 
 pub(crate) mod avro;
+pub(crate) mod elasticsearch;
 pub(crate) mod file_roll;
 pub(crate) mod http;
 pub(crate) mod kafka;
+pub(crate) mod loki;
+pub(crate) mod otlp;
+mod parts;
 pub(crate) mod plain;
+mod template;
 pub(crate) mod thrift;
+mod web;
 
 use std::pin::Pin;
 use std::sync::Arc;

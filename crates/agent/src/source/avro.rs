@@ -38,7 +38,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 pub(crate) fn start(context: SourceContext) -> Starting {
     // How hard is a sink's choice; responses are small.
     let level = context.settings.is("compression-type", "deflate").then_some(6);
-    start_calls(context, level, serve_calls)
+    start_calls(context, level, &[], serve_calls)
 }
 
 async fn serve_calls(

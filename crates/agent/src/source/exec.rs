@@ -1,11 +1,11 @@
 //! The source `exec`: the lines that a command writes.
 
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, timeout_at};
 
+use super::command::{RunningCommand, log_errors};
 use super::{Running, SourceContext, Starting};
 use crate::codec::lines::{Line, LineReader};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -79,39 +79,6 @@ pub(crate) fn start(context: SourceContext) -> Starting {
     })
 }
 
-/// A command that runs, with the ends of its pipes. Dropped, it is killed.
-struct RunningCommand {
-    child: Child,
-    stdout: Option<Receiver>,
-    stderr: Option<Receiver>,
-}
-
-impl Drop for RunningCommand {
-    fn drop(&mut self) {
-        // It has ended already, or ends now; the wait is for a process that was killed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl RunningCommand {
-    /// Waits for a command whose output has ended.
-    async fn wait(mut self) -> std::io::Result<ExitStatus> {
-        const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-        loop {
-            match self.child.try_wait()? {
-                Some(status) => return Ok(status),
-                None => tokio::time::sleep(LOOK).await,
-            }
-        }
-    }
-}
-
-fn pipe(end: Option<impl Into<OwnedFd>>) -> Result<Option<Receiver>, String> {
-    let receiver = end.map(|end| Receiver::from_owned_fd(end.into())).transpose();
-    receiver.map_err(|error| format!("the command's output cannot be read: {error}"))
-}
-
 fn spawn(context: &SourceContext) -> Result<RunningCommand, String> {
     let settings = &context.settings;
     let text = settings.required("command").trim();
@@ -125,11 +92,7 @@ fn spawn(context: &SourceContext) -> Result<RunningCommand, String> {
     command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped());
     let logs = settings.flag("logStdErr");
     command.stderr(if logs { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn().map_err(|error| format!("cannot run '{text}': {error}"))?;
-    let (stdout, stderr) = (pipe(child.stdout.take()), pipe(child.stderr.take()));
-    let mut running = RunningCommand { child, stdout: None, stderr: None };
-    (running.stdout, running.stderr) = (stdout?, stderr?);
-    Ok(running)
+    RunningCommand::spawn(command).map_err(|error| format!("cannot run '{text}': {error}"))
 }
 
 async fn run(context: SourceContext, first: RunningCommand) {
@@ -208,14 +171,5 @@ async fn read_lines(context: &SourceContext, stdout: Receiver) -> bool {
         if is_over {
             return false;
         }
-    }
-}
-
-async fn log_errors(context: SourceContext, stderr: Receiver) {
-    const LINE_BYTES_MAX: usize = 4096;
-    let mut lines = LineReader::new(stderr, LINE_BYTES_MAX);
-    while let Ok(Some(Line::Whole(line) | Line::TooLong(line))) = lines.next().await {
-        let line = String::from_utf8_lossy(&line);
-        tracing::warn!(source = context.delivery.source(), %line, "the command's stderr");
     }
 }

@@ -133,10 +133,12 @@ pub(super) async fn serve<F>(
 }
 
 /// Starts a source that is called at `bind` and `port` by connections which share a budget. One that ends badly is
-/// counted and told. With `ssl` the calls are in TLS, and with a level of compression what they are in is deflated.
+/// counted and told. With `ssl` the calls are in TLS, where both sides agree on one of `protocols`, and with a level of
+/// compression what they are in is deflated.
 pub(super) fn start_calls<F>(
     context: SourceContext,
     level: Option<u32>,
+    protocols: &'static [&'static str],
     serve_calls: fn(Box<dyn Stream>, Arc<SourceContext>, Arc<Budget>) -> F,
 ) -> Starting
 where
@@ -144,7 +146,7 @@ where
 {
     Box::pin(async move {
         let settings = &context.settings;
-        let tls = tls::of_source(settings)?;
+        let tls = tls::of_source(settings, protocols)?;
         let listener = bind(settings.required("bind"), settings.port("port")).await?;
         let (budget, context) = (budget(&context), Arc::new(context));
         let of_connection = Arc::clone(&context);

@@ -4,12 +4,16 @@
 //! it is told to stop.
 
 pub(crate) mod avro;
+mod command;
 pub(crate) mod exec;
+pub(crate) mod forward;
 pub(crate) mod generated;
 pub(crate) mod http;
+pub(crate) mod journald;
 pub(crate) mod kafka;
 mod listener;
 pub(crate) mod netcat;
+pub(crate) mod otlp;
 pub(crate) mod spooldir;
 pub(crate) mod syslog_tcp;
 pub(crate) mod syslog_udp;

@@ -40,7 +40,7 @@ const OK: i32 = 0;
 const FAILED: i32 = 1;
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    start_calls(context, None, serve_calls)
+    start_calls(context, None, &[], serve_calls)
 }
 
 /// The protocol that a component has.

@@ -1,7 +1,7 @@
 //! Configurations: what is taken, what is refused, and in which words.
 
 use super::{flume, toml};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, ConfigFile};
 use crate::error::AgentError;
 
 fn problems(parsed: Result<AgentConfig, AgentError>) -> Vec<String> {
@@ -126,4 +126,24 @@ fn our_form_takes_other_spellings_and_has_lists() {
         found,
         ["agent.toml:4: source r (seq) has no key 'batch'; the nearest is 'batchSize'"]
     );
+}
+
+/// Flume's form in a broker's process: who names no brokers speaks to that one, and who names some to those.
+#[test]
+fn flumes_form_in_a_brokers_process_needs_no_brokers() {
+    let text = "a.sources = r\na.channels = c\na.sinks = k\na.sources.r.type = seq\na.sources.r.channels = c\n\
+        a.channels.c.type = memory\na.sinks.k.type = org.apache.flume.sink.kafka.KafkaSink\na.sinks.k.channel = c\n";
+    assert!(problems(flume(text))[0].contains("needs 'kafka.bootstrap.servers'"));
+    let file = ConfigFile::InBroker {
+        path: "flume.conf".into(),
+        flume_name: Some("a".to_owned()),
+        broker: "127.0.0.1:9092".to_owned(),
+    };
+    let brokers = |text: &str| {
+        let config = file.parse(text).expect("makes sense");
+        config.sinks[0].settings.required("kafka.bootstrap.servers").to_owned()
+    };
+    assert_eq!(brokers(text), "127.0.0.1:9092");
+    let named = format!("{text}a.sinks.k.kafka.bootstrap.servers = other:9092\n");
+    assert_eq!(brokers(&named), "other:9092");
 }

@@ -3,6 +3,7 @@
 mod channels;
 mod configurations;
 mod running;
+mod web;
 
 use std::path::Path;
 

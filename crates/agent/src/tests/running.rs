@@ -7,7 +7,7 @@ use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
 use crate::supervisor::reload;
 
-fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
+pub(super) fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
     let json = registry.json();
     let text = json[component][counter]
         .as_str()
@@ -15,7 +15,7 @@ fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
     text.parse().expect("is a number")
 }
 
-async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+pub(super) async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(std::time::Instant::now() < deadline, "waited for {what}");

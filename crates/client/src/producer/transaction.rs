@@ -88,11 +88,6 @@ impl Transactions {
         self.identity
     }
 
-    /// The transactional id.
-    pub(super) fn id(&self) -> &str {
-        &self.options.id
-    }
-
     /// Counts a record that was taken. The first one begins a transaction.
     pub(super) fn took_record(&mut self) {
         self.open_records += 1;

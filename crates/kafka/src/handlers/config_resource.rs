@@ -13,6 +13,10 @@ pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
+/// The last changes of the cluster as the asked node has seen them, which are no settings. Kafka has no such type: each of its
+/// own is a power of two, and this is none.
+pub(super) const CLUSTER_EVENTS: i8 = 100;
+
 /// What a permission about the settings of a resource is about. Fails with `INVALID_REQUEST` for a type that has none.
 pub(super) fn guarded_by(resource_type: i8, name: &str) -> Result<Resource<'_>, Failure> {
     match resource_type {

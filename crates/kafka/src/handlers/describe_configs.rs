@@ -24,7 +24,8 @@ use logway_wire::{ApiKey, Decoder, DescribeConfigsWriter, WireString};
 
 use super::broker_loggers;
 use super::building::with_all;
-use super::config_resource::{self, BROKER_LOGGER};
+use super::cluster_events;
+use super::config_resource::{self, BROKER_LOGGER, CLUSTER_EVENTS};
 use crate::connection::UNCOUNTED_BYTES_MAX;
 use crate::request::RequestCharge;
 use crate::request::{EncodedReply, Reply};
@@ -93,6 +94,9 @@ fn settings_bytes(
     asked: &DescribeConfigsResource,
     detail: Detail,
 ) -> usize {
+    if asked.resource_type == CLUSTER_EVENTS {
+        return cluster_events::BYTES_MAX;
+    }
     let settings = match asked.resource_type {
         config_resource::TOPIC => TOPIC_SETTINGS.len(),
         _ => broker_settings().len(),
@@ -166,6 +170,10 @@ fn described_entries(
         let cluster = context.cluster(OPERATION).map_err(refusal)?;
         config_resource::check_loggers(&asked.resource_name, context.settings().node_id)?;
         return Ok(only_asked(loggers(cluster.log_levels()), asked));
+    }
+    if asked.resource_type == CLUSTER_EVENTS {
+        let cluster = context.cluster(OPERATION).map_err(refusal)?;
+        return cluster_events::entries(cluster.events(), &asked.resource_name);
     }
     let resource = config_resource::guarded_by(asked.resource_type, &asked.resource_name)?;
     let image = context.metadata(OPERATION, resource).map_err(refusal)?;

@@ -11,6 +11,7 @@ pub(crate) mod fetch;
 pub(crate) mod list_offsets;
 pub(crate) mod offset_for_leader_epoch;
 
+mod cluster_events;
 mod cluster_view;
 mod current_leaders;
 

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use logway_metadata::record::Shard;
-use logway_model::{ErrorCode, Offset, PartitionId};
+use logway_model::{ErrorCode, Offset, PartitionId, TopicId};
 use logway_node::Failure;
 use logway_node::access::Operation as Permission;
 use logway_node::streams::anywhere::{PartitionRead, PartitionWish, Search};
+use tokio::time::Instant;
 
 use super::iterators::{no_shard, token};
 use super::records::ShardRecords;
 use super::shards::hash_range;
+use super::throughput::{check_read, note_read};
 use crate::call::{Call, FoundStream, Reply};
 use crate::error::ApiError;
 use crate::names::{message_time, shard_id};
+use crate::stream_metrics::{Counted, CountedOfShard, whole_ms};
 use crate::token::{LIFE_MS, Purpose};
 use crate::value::{Structure, Value};
 
@@ -30,6 +33,22 @@ const READ_BYTES: u32 = 2 << 20;
 const HELD_FACTOR: usize = 3;
 
 pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
+    let since = Instant::now();
+    let mut stream = None;
+    let outcome = read_records(call, &mut stream).await;
+    if let Some(stream) = stream {
+        let counts = [
+            (Counted::GetRecordsRequests, 1),
+            (Counted::GetRecordsSuccess, outcome.is_ok().into()),
+            (Counted::GetRecordsLatency, whole_ms(since.elapsed())),
+        ];
+        call.service.stream_metrics.count(stream, &counts);
+    }
+    outcome
+}
+
+/// Reads, and notes of which stream.
+async fn read_records(call: &Call, stream: &mut Option<TopicId>) -> Result<Reply, ApiError> {
     let now_ms = call.now_ms();
     let text = call.input.text("ShardIterator").unwrap_or_default();
     let invalid = || ApiError::argument("Invalid ShardIterator.");
@@ -49,6 +68,7 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
     let number = iterator.shard;
     let found = call.stream_of_id(iterator.stream, Permission::Read)?;
     let found = found.ok_or_else(|| no_shard(call, "of the iterator", number))?;
+    *stream = Some(found.id());
     let Some(shard) = found.stream().shard(number) else {
         return Err(no_shard(call, found.name(), number));
     };
@@ -56,6 +76,7 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
     let limit = limit.unwrap_or(RECORDS_MAX);
     // Who waits for a leader takes no memory for what it may read.
     call.service.node.await_leader(found.partition(number)).await?;
+    check_read(call, &found, number).await?;
     let memory = &call.service.node.memory.building;
     let share = memory.take(READ_BYTES as usize * HELD_FACTOR).await;
     let mut shares = vec![share];
@@ -75,7 +96,9 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
             None => break read.end,
         }
     };
+    note_read(call, &found, number, records.size_bytes).await;
     let behind_ms = millis_behind(shard, &records, end, now_ms);
+    count(call, (found.id(), number), &records, now_ms);
     let response =
         Structure::new().with("Records", records.records).with("MillisBehindLatest", behind_ms);
     let response = match ends_before(shard, records.next) {
@@ -83,6 +106,18 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
         false => response.with("NextShardIterator", token(call, &found, number, records.next)?),
     };
     Ok(Reply::Large(response, shares))
+}
+
+fn count(call: &Call, shard: (TopicId, PartitionId), records: &ShardRecords, now_ms: i64) {
+    let metrics = &call.service.stream_metrics;
+    let (bytes, count) = (records.size_bytes as u64, records.records.len() as u64);
+    let counts = [(Counted::GetRecordsBytes, bytes), (Counted::GetRecordsRecords, count)];
+    metrics.count(shard.0, &counts);
+    let counts = [(CountedOfShard::OutgoingBytes, bytes), (CountedOfShard::OutgoingRecords, count)];
+    metrics.count_shard(shard, &counts);
+    // Of its own word, not as MillisBehindLatest: the last record of a shard has an age too.
+    let age_ms = records.last_time.map_or(0, |time| (now_ms - time.0).max(0));
+    metrics.note_age(shard, age_ms);
 }
 
 /// Reads a shard. What was removed by retention is passed over; beyond the end there is nothing.

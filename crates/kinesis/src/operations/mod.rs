@@ -3,6 +3,7 @@
 //! | file | operations |
 //! |---|---|
 //! | [`put`] | PutRecord, PutRecords |
+//! | [`place`] | from the records of a request to their shards |
 //! | [`iterators`] | GetShardIterator, and where readers begin |
 //! | [`get`] | GetRecords |
 //! | [`subscribe`] | SubscribeToShard |
@@ -14,12 +15,14 @@
 //! | [`tags`] | tags of streams and consumers |
 //! | [`policies`] | resource policies |
 //! | [`account`] | limits and settings of the account |
+//! | [`throughput`] | what a shard may do in a second |
 //! | [`records`] | from batches to records as clients see them |
 
 mod account;
 mod consumers;
 mod get;
 mod iterators;
+mod place;
 mod policies;
 mod put;
 mod records;
@@ -29,6 +32,7 @@ mod shards;
 mod streams;
 mod subscribe;
 mod tags;
+mod throughput;
 
 use crate::call::{Call, Reply};
 use crate::error::ApiError;

@@ -1,49 +1,24 @@
 //! PutRecord and PutRecords.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use bytes::Bytes;
+use logway_metadata::StreamImage;
 use logway_metadata::record::HashKey;
-use logway_metadata::{Intake, StreamImage};
-use logway_model::{ErrorCode, PartitionId};
+use logway_model::ErrorCode;
 use logway_node::Failure;
 use logway_node::access::Operation as Permission;
-use logway_node::streams::anywhere::{Appended, Until};
-use logway_node::tasks::wall_clock;
-use logway_record::{BatchBuilder, Compression, Header};
 use md5::{Digest, Md5};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use super::place::{NewRecord, Placed, place, unplaced};
 use crate::call::{Call, FoundStream, Reply};
-use crate::error::ApiError;
+use crate::error::{ApiError, THROUGHPUT_EXCEEDED};
 use crate::names::shard_id;
 use crate::sequence::SequenceNumber;
+use crate::stream_metrics::{Counted, whole_ms};
 use crate::validate::missing;
 use crate::value::{Structure, Value};
 
-/// The header of a record whose hash key was not that of its partition key.
-const EXPLICIT_HASH_KEY: &str = "kinesis.explicit.hash.key";
-
 /// The most that the records of one request may have, data and keys together.
 const REQUEST_BYTES_MAX: usize = 10 << 20;
-
-/// How long an append may take, with the wait for a resharding.
-const APPEND_MAX: Duration = Duration::from_secs(10);
-
-/// Between two looks for a shard, where the metadata does not change meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// A record on its way to its shard.
-struct NewRecord {
-    data: Bytes,
-    partition_key: String,
-    explicit_hash_key: Option<String>,
-    hash_key: HashKey,
-}
-
-/// Where a record is, or why it is nowhere.
-type Placed = Result<(PartitionId, SequenceNumber), Failure>;
 
 pub(super) async fn put_record(call: &Call) -> Result<Reply, ApiError> {
     let mut found = call.stream(Permission::Write)?;
@@ -61,8 +36,16 @@ pub(super) async fn put_record(call: &Call) -> Result<Reply, ApiError> {
         }
     }
     dry_run(call)?;
-    let placed = place(call, &mut found, &[record]).await.pop();
+    let since = Instant::now();
+    let placed = place(call, &mut found, std::slice::from_ref(&record)).await.pop();
     let placed = placed.unwrap_or_else(|| Err(unplaced()));
+    let counts = [
+        (Counted::PutRecordRequests, 1),
+        (Counted::PutRecordSuccess, placed.is_ok().into()),
+        (Counted::PutRecordBytes, record.size_bytes().into()),
+        (Counted::PutRecordLatency, whole_ms(since.elapsed())),
+    ];
+    call.service.stream_metrics.count(found.id(), &counts);
     let (shard, sequence) = placed?;
     let response = Structure::new()
         .with("ShardId", shard_id(shard))
@@ -85,7 +68,9 @@ pub(super) async fn put_records(call: &Call) -> Result<Reply, ApiError> {
         return Err(ApiError::argument("Records size exceeds 10 MB limit"));
     }
     dry_run(call)?;
+    let since = Instant::now();
     let placed = place(call, &mut found, &records).await;
+    count_records(call, &found, &placed, size_bytes, since);
     let failed = placed.iter().filter(|placed| placed.is_err()).count();
     if let (Some(Err(failure)), true) = (placed.first(), failed == placed.len())
         && failure.code == ErrorCode::UnknownTopicId
@@ -95,6 +80,36 @@ pub(super) async fn put_records(call: &Call) -> Result<Reply, ApiError> {
     let entries: Vec<Value> = placed.into_iter().map(|placed| entry(placed).into()).collect();
     let response = Structure::new().with("FailedRecordCount", failed).with("Records", entries);
     Ok(with_encryption(response, &found).into())
+}
+
+fn count_records(
+    call: &Call,
+    found: &FoundStream,
+    placed: &[Placed],
+    size_bytes: usize,
+    since: Instant,
+) {
+    let count =
+        |is_it: &dyn Fn(&Placed) -> bool| placed.iter().filter(|it| is_it(it)).count() as u64;
+    let successful = count(&Result::is_ok);
+    let throttled = count(&|placed| placed.as_ref().is_err_and(is_throttled));
+    let total = placed.len() as u64;
+    let counts = [
+        (Counted::PutRecordsRequests, 1),
+        (Counted::PutRecordsSuccess, (successful > 0).into()),
+        (Counted::PutRecordsBytes, size_bytes as u64),
+        (Counted::PutRecordsLatency, whole_ms(since.elapsed())),
+        (Counted::PutRecordsTotalRecords, total),
+        (Counted::PutRecordsSuccessfulRecords, successful),
+        (Counted::PutRecordsThrottledRecords, throttled),
+        (Counted::PutRecordsFailedRecords, total - successful - throttled),
+    ];
+    call.service.stream_metrics.count(found.id(), &counts);
+}
+
+/// Whether a record is beyond the limits of its shard.
+fn is_throttled(failure: &Failure) -> bool {
+    failure.code == ErrorCode::ThrottlingQuotaExceeded
 }
 
 /// Whether a record can have this sequence number by now. The first ones of a shard have times after its making, which is
@@ -109,6 +124,9 @@ fn entry(placed: Placed) -> Structure {
         Ok((shard, sequence)) => Structure::new()
             .with("SequenceNumber", sequence.to_string())
             .with("ShardId", shard_id(shard)),
+        Err(failure) if is_throttled(&failure) => Structure::new()
+            .with("ErrorCode", THROUGHPUT_EXCEEDED)
+            .with("ErrorMessage", failure.message),
         Err(failure) => {
             tracing::debug!(reason = %failure.message, "a record of a request was not appended");
             Structure::new()
@@ -166,126 +184,4 @@ fn record_of(input: &Structure, found: &FoundStream, path: &str) -> Result<NewRe
     };
     let partition_key = partition_key.to_owned();
     Ok(NewRecord { data, partition_key, explicit_hash_key, hash_key })
-}
-
-fn unplaced() -> Failure {
-    Failure::new(ErrorCode::UnknownServerError, "the record was not placed")
-}
-
-/// Appends records to their shards, one batch for each shard. What a resharding has in its way waits and looks again; what
-/// may be in a log is not sent again.
-async fn place(call: &Call, found: &mut FoundStream, records: &[NewRecord]) -> Vec<Placed> {
-    let node = &call.service.node;
-    let deadline = Instant::now() + APPEND_MAX;
-    let mut placed: Vec<Option<Placed>> = records.iter().map(|_| None).collect();
-    loop {
-        let mut images = node.quorum.watch();
-        images.mark_unchanged();
-        match call.find(found.name()).filter(|now| now.id() == found.id()) {
-            Some(now) => *found = now,
-            None => {
-                let gone = || Failure::new(ErrorCode::UnknownTopicId, "the stream was deleted");
-                placed.iter_mut().for_each(|placed| _ = placed.get_or_insert_with(|| Err(gone())));
-            }
-        }
-        let mut by_shard: BTreeMap<PartitionId, Vec<usize>> = BTreeMap::new();
-        let waiting = (0..records.len()).filter(|index| placed[*index].is_none());
-        for index in waiting {
-            let shard = found.stream().shard_of(records[index].hash_key);
-            if let Some((number, _)) = shard
-                && found.stream().intake(number) == Intake::Open
-            {
-                by_shard.entry(number).or_default().push(index);
-            }
-        }
-        let batches: Vec<_> = by_shard
-            .iter()
-            .map(|(number, indexes)| {
-                let records = indexes.iter().map(|index| &records[*index]);
-                (found.partition(*number), batch(records))
-            })
-            .collect();
-        let outcomes = node.append_anywhere(batches, Until::Committed, deadline).await;
-        let mut has_moved = false;
-        for ((number, indexes), outcome) in by_shard.into_iter().zip(outcomes) {
-            match settled(outcome) {
-                Some(outcome) => note(&mut placed, found, number, &indexes, outcome),
-                None => has_moved = true,
-            }
-        }
-        if placed.iter().all(Option::is_some) || Instant::now() >= deadline {
-            break;
-        }
-        let next = if has_moved { Instant::now() + LOOK_AGAIN } else { deadline };
-        _ = timeout_at(next.min(deadline), images.changed()).await;
-    }
-    placed.into_iter().map(|placed| placed.unwrap_or_else(|| Err(late()))).collect()
-}
-
-/// What is said at the deadline of a record that no shard has taken, whatever was in its way: clients try again.
-fn late() -> Failure {
-    Failure::new(ErrorCode::LeaderNotAvailable, "the shard of the record takes none yet")
-}
-
-/// What came of a batch. `None` where nothing of it was appended and another try may help: its shard has just been closed, or is
-/// not open yet, or nobody leads it.
-fn settled(outcome: Result<Appended, Failure>) -> Option<Result<Appended, Failure>> {
-    let is_in_the_way = |failure: &Failure| {
-        matches!(failure.code, ErrorCode::PolicyViolation | ErrorCode::LeaderNotAvailable)
-    };
-    match outcome {
-        Err(failure) if is_in_the_way(&failure) => None,
-        outcome => Some(outcome),
-    }
-}
-
-fn note(
-    placed: &mut [Option<Placed>],
-    found: &FoundStream,
-    number: PartitionId,
-    indexes: &[usize],
-    outcome: Result<Appended, Failure>,
-) {
-    let shard = found.stream().shard(number);
-    for (delta, index) in (0..).zip(indexes) {
-        placed[*index] = Some(match (&outcome, shard) {
-            (Ok(appended), Some(shard)) => {
-                let offset = appended.base_offset + delta;
-                Ok((number, SequenceNumber::of_record(number, shard, offset, appended.time)))
-            }
-            (Err(failure), _) => Err(failure.clone()),
-            (Ok(_), None) => Err(unplaced()),
-        });
-    }
-}
-
-fn batch<'a>(records: impl Iterator<Item = &'a NewRecord>) -> Bytes {
-    let mut builder = BatchBuilder::new(Compression::None);
-    let now = wall_clock();
-    for record in records {
-        let header = record.explicit_hash_key.as_ref().map(|key| {
-            Header::new(EXPLICIT_HASH_KEY, Some(Bytes::copy_from_slice(key.as_bytes())))
-        });
-        let headers = header.as_slice();
-        let key = Some(record.partition_key.as_bytes());
-        // A request is far smaller than a batch may be, and has one time.
-        builder.append(now, key, Some(&record.data), headers).expect("it fits");
-    }
-    builder.finish().expect("it has a record")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_that_no_shard_took_is_to_be_sent_again() {
-        for code in [ErrorCode::PolicyViolation, ErrorCode::LeaderNotAvailable] {
-            assert_eq!(settled(Err(Failure::new(code, ""))), None);
-        }
-        let unknown = Err(Failure::new(ErrorCode::RequestTimedOut, ""));
-        assert_eq!(settled(unknown.clone()), Some(unknown), "it may be there");
-        let error = ApiError::from(late());
-        assert_eq!((error.name, error.status), ("ServiceUnavailable", 503));
-    }
 }

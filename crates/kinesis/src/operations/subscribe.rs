@@ -17,6 +17,7 @@ use super::consumers::consumer_of_arn;
 use super::get::{child_shards, ends_before, millis_behind, read_from};
 use super::iterators::{Position, begin};
 use super::records::ShardRecords;
+use super::throughput::Pace;
 use crate::body::charged;
 use crate::call::{Call, FoundStream, Reply};
 use crate::error::ApiError;
@@ -26,6 +27,7 @@ use crate::names::shard_id;
 use crate::sequence::SequenceNumber;
 use crate::service::{SUBSCRIPTIONS_MAX, Subscription, Unsubscribed};
 use crate::shapes::SUBSCRIBE_TO_SHARD_EVENT;
+use crate::stream_metrics::Counted;
 use crate::validate::conforms;
 use crate::value::Structure;
 
@@ -65,6 +67,13 @@ pub(super) async fn subscribe_to_shard(call: &Call) -> Result<Reply, ApiError> {
     let offset = begin(call, &found, (number, shard), position).await?;
     let subscriber = (found.id(), consumer.clone(), number);
     let subscribed = call.service.subscriptions.subscribe(subscriber, YOUNG);
+    let counted = match &subscribed {
+        Ok(_) => Some(Counted::SubscribeSuccess),
+        Err(Unsubscribed::AtOdds) => Some(Counted::SubscribeRateExceeded),
+        Err(Unsubscribed::TooMany) => None,
+    };
+    let metrics = &call.service.stream_metrics;
+    counted.into_iter().for_each(|counted| metrics.count(found.id(), &[(counted, 1)]));
     let subscription = subscribed.map_err(|reason| match reason {
         Unsubscribed::AtOdds => ApiError::in_use(format!(
             "Another active subscription exists for this consumer: {}:{}:{}:{consumer}",
@@ -88,6 +97,7 @@ pub(super) async fn subscribe_to_shard(call: &Call) -> Result<Reply, ApiError> {
         stream: found.id(),
         number,
         next: offset,
+        pace: Pace::of(call.service.node.settings.kinesis.shard_rates.read_bytes),
         events,
     };
     tokio::spawn(follower.run(subscription));
@@ -100,6 +110,7 @@ struct Follower {
     stream: TopicId,
     number: PartitionId,
     next: Offset,
+    pace: Pace,
     events: mpsc::Sender<Bytes>,
 }
 
@@ -141,16 +152,21 @@ impl Follower {
         let mut is_first = true;
         while Instant::now() < until {
             match self.step(until, heard_at, is_first).await {
-                Ok(Some(Event { payload, is_last, held })) => {
+                Ok(Some(Event { payload, is_last, held, told })) => {
                     let event = frame(FrameKind::Event("SubscribeToShardEvent"), &payload);
                     drop(payload);
                     // What was taken to read goes back when the event itself is charged, which waits for the subscriber.
                     let memory = &self.call.service.node.memory;
                     let event = charged(event, memory, &self.call.give_up).await;
                     drop(held);
-                    if !self.send(event).await || is_last {
+                    if !self.send(event).await {
                         return Over::Done;
                     }
+                    self.count(told);
+                    if is_last {
+                        return Over::Done;
+                    }
+                    self.pace.wait(until).await;
                     (heard_at, is_first) = (Instant::now(), false);
                 }
                 Ok(None) => {}
@@ -158,6 +174,19 @@ impl Follower {
             }
         }
         Over::Done
+    }
+
+    /// Counts an event that the subscriber has taken.
+    fn count(&mut self, told: Told) {
+        self.pace.note(told.bytes);
+        let metrics = &self.call.service.stream_metrics;
+        let counts = [
+            (Counted::SubscribeEvents, 1),
+            (Counted::SubscribeBytes, told.bytes as u64),
+            (Counted::SubscribeRecords, told.records as u64),
+        ];
+        metrics.count(self.stream, &counts);
+        metrics.note_behind((self.stream, self.number), told.behind_ms);
     }
 
     /// Whether the subscriber took it in time.
@@ -201,8 +230,10 @@ impl Follower {
         if records.records.is_empty() && !is_due {
             return Ok(None);
         }
-        let payload = self.payload(&found, &shard, records, read.end, is_last);
-        Ok(Some(Event { payload, is_last, held }))
+        let behind_ms = millis_behind(&shard, &records, read.end, call.now_ms());
+        let told = Told { records: records.records.len(), bytes: records.size_bytes, behind_ms };
+        let payload = self.payload(&found, &shard, records, behind_ms, is_last);
+        Ok(Some(Event { payload, is_last, held, told }))
     }
 
     /// Waits for records, without reading any, or until something is to be said. It is no use to go on where the stream has
@@ -235,11 +266,9 @@ impl Follower {
         found: &FoundStream,
         shard: &Shard,
         records: ShardRecords,
-        end: Offset,
+        behind_ms: i64,
         is_last: bool,
     ) -> Vec<u8> {
-        let now_ms = self.call.now_ms();
-        let behind_ms = millis_behind(shard, &records, end, now_ms);
         let event =
             Structure::new().with("Records", records.records).with("MillisBehindLatest", behind_ms);
         let event = match is_last {
@@ -280,6 +309,15 @@ struct Event {
     is_last: bool,
     /// The memory that was taken to make it.
     held: BudgetShare,
+    told: Told,
+}
+
+/// What is counted of an event.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    records: usize,
+    bytes: usize,
+    behind_ms: i64,
 }
 
 #[cfg(test)]

@@ -151,3 +151,28 @@ fn times_are_read_as_they_are_written() {
         assert_eq!(parse_time(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn what_is_signed_here_is_verified() {
+    let time = "20150830T123600Z";
+    let body = br#"{"StreamName":"clicks"}"#;
+    let headers = [
+        ("content-type", "application/x-amz-json-1.1"),
+        ("host", "example.amazonaws.com"),
+        ("x-amz-date", time),
+        ("x-amz-target", "Kinesis_20131202.DescribeStream"),
+    ];
+    let signing = Signing {
+        key_id: "AKIDEXAMPLE",
+        secret: SECRET,
+        region: "us-east-1",
+        service: "kinesis",
+        time,
+    };
+    let authorization = signing.authorization(&headers, body);
+    let all: Vec<_> = headers.into_iter().chain([("authorization", &*authorization)]).collect();
+    let head = head("POST", "/", &all);
+    assert_eq!(verify(&head, body, SECRET), Ok(()));
+    assert!(verify(&head, b"{}", SECRET).is_err());
+    assert!(verify(&head, body, b"another").is_err());
+}

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::attribute::{ITEM_BYTES_MAX, Item, item_bytes, item_of, item_value};
 use super::definition::{DEFINITION_KEY, Definition, Extent, ITEM_KEY};
 use super::error::Refused;
+use super::expression::condition::Work;
 use super::shapes::{OPERATIONS, TableOperation};
 use crate::error::ApiError;
 use crate::json;
@@ -121,6 +122,10 @@ pub(super) struct Draft<'a> {
     written_bytes: usize,
     /// What the table will take.
     bytes: usize,
+    /// What the conditions of this request may look at.
+    work: Work,
+    /// What those of the requests before have looked at.
+    looked_bytes: usize,
 }
 
 impl Draft<'_> {
@@ -133,6 +138,8 @@ impl Draft<'_> {
             definition: state.definition.clone(),
             written_bytes: 0,
             bytes: state.bytes,
+            work: Work::default(),
+            looked_bytes: 0,
         }
     }
 
@@ -148,8 +155,13 @@ impl Draft<'_> {
             definition: self.definition.clone(),
             written_bytes: 0,
             bytes: self.bytes,
+            work: Work::default(),
+            looked_bytes: 0,
         };
-        let answer = write(&mut attempt)?;
+        let answer = write(&mut attempt);
+        // Also of a request that is refused.
+        self.looked_bytes += attempt.work.spent();
+        let answer = answer?;
         if attempt.written_bytes > WRITE_BYTES_MAX {
             let message = format!("A request writes at most {WRITE_BYTES_MAX} bytes");
             return Err(ApiError::validation(message).into());
@@ -165,6 +177,16 @@ impl Draft<'_> {
     /// What is to be written, in bytes.
     pub(super) fn written_bytes(&self) -> usize {
         self.written_bytes
+    }
+
+    /// What conditions may look at.
+    pub(super) fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// What the conditions of all requests have looked at, in bytes.
+    pub(super) fn looked_bytes(&self) -> usize {
+        self.looked_bytes
     }
 
     /// What is to be written.

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{Refused, failed, throttled};
+use super::expression::condition::WORK_BYTES_MAX;
 use super::state::{Change, Draft, State, WRITE_BYTES_MAX};
 use crate::error::ApiError;
 use crate::value::Structure;
@@ -43,6 +44,9 @@ const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(16 << 20);
 /// Requests that are written with one append, and those that wait.
 const ROUND_MAX: usize = 64;
 const QUEUE_MAX: usize = 1_000;
+
+/// Conditions of a round look at so much, and one request more: nobody else gets at the table meanwhile.
+const ROUND_LOOK_BYTES_MAX: usize = WORK_BYTES_MAX;
 
 /// Before another try, where nobody leads or the outcome is not known.
 const RETRY: Duration = Duration::from_millis(20);
@@ -429,12 +433,14 @@ struct Tried {
 }
 
 impl Tried {
-    /// Of as many requests as there is room for in one append.
+    /// Of as many requests as there is room for in one append, and as can be decided in a short time.
     fn of(view: &View, round: &mut [Waiting]) -> Tried {
         let mut draft = Draft::of(&view.state);
         let mut answers = Vec::with_capacity(round.len());
         for waiting in round {
-            if draft.written_bytes() >= WRITE_BYTES_MAX / 2 {
+            let is_full = draft.written_bytes() >= WRITE_BYTES_MAX / 2
+                || draft.looked_bytes() >= ROUND_LOOK_BYTES_MAX;
+            if is_full {
                 break;
             }
             answers.push(draft.attempt(|draft| (waiting.write)(draft)));
@@ -503,6 +509,29 @@ mod tests {
         assert!(there_answer.try_recv().is_err(), "is not answered yet");
         let tried = Tried::of(&View::empty(LeaderEpoch::NONE), &mut { left });
         assert_eq!(tried.answers.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_ends_where_its_conditions_have_looked_at_enough() {
+        let look = |part: usize| -> Write {
+            Box::new(move |draft: &mut Draft<'_>| {
+                draft.work().spend(WORK_BYTES_MAX / part).map_err(ApiError::from)?;
+                // What a condition refuses has cost the same.
+                Err(Refused::condition(None))
+            })
+        };
+        for (part, decided) in [(1, 1), (3, 4), (1_000, 10)] {
+            let deadline = Instant::now() + WAIT_MAX;
+            let mut round: Vec<Waiting> = (0..10)
+                .map(|_| Waiting { write: look(part), answer: oneshot::channel().0, deadline })
+                .collect();
+            let tried = Tried::of(&View::empty(LeaderEpoch::NONE), &mut round);
+            assert_eq!(tried.answers.len(), decided, "a {part}th each");
+            let refused = tried.answers[0].as_ref().expect_err("is refused");
+            assert_eq!(refused.error.name, "ConditionalCheckFailedException");
+            tried.answer(&mut round);
+            assert_eq!(round.len(), 10 - decided, "the others wait for the next round");
+        }
     }
 
     #[test]

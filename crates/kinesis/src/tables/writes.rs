@@ -9,7 +9,7 @@ use super::call::{TableCall, no_table};
 use super::definition::Definition;
 use super::error::Refused;
 use super::expression::Placeholders;
-use super::expression::condition::{Condition, Work};
+use super::expression::condition::Condition;
 use super::expression::path::{Path, projected};
 use super::expression::update::{Action, updated};
 use super::legacy::{attribute_updates, expected};
@@ -122,9 +122,7 @@ impl ItemWrite {
         let nothing = Item::new();
         let present = before.as_deref().unwrap_or(&nothing);
         let holds = match &self.condition {
-            Some(condition) => {
-                condition.holds(present, &Work::default()).map_err(ApiError::from)?
-            }
+            Some(condition) => condition.holds(present, draft.work()).map_err(ApiError::from)?,
             None => true,
         };
         if !holds {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use logway_client::murmur2;
+use logway_metadata::quota::QuotaKey;
 use logway_node::access::Operation;
 use logway_node::streams::anywhere::{Partition, Until};
 use tokio::sync::mpsc;
@@ -115,8 +116,10 @@ struct Owing {
 type Reading =
     Pin<Box<dyn Future<Output = (Inbound<Incoming>, Result<Option<Received>, Status>)> + Send>>;
 
-fn read_next(mut inbound: Inbound<Incoming>) -> Reading {
+fn read_next(call: &Arc<Call>, mut inbound: Inbound<Incoming>) -> Reading {
+    let call = Arc::clone(call);
     Box::pin(async move {
+        call.await_quota(QuotaKey::ProducerByteRate).await;
         let next = inbound.next().await;
         (inbound, next)
     })
@@ -146,7 +149,7 @@ impl AppendStream {
             if self.owed.has_credit()
                 && let Some(inbound) = idle.take()
             {
-                reading = Some(read_next(inbound));
+                reading = Some(read_next(&self.call, inbound));
             }
             let has_ended = idle.is_none() && reading.is_none();
             if has_ended && self.owed.appends == 0 {
@@ -194,6 +197,7 @@ impl AppendStream {
     fn take(&mut self, received: Received) -> Result<(), Status> {
         let Received { bytes, share } = received;
         let size_bytes = bytes.len();
+        self.call.charge(QuotaKey::ProducerByteRate, size_bytes);
         let Request::Append(append) = Request::decode(bytes)? else {
             return Err(Status::invalid("a stream is opened once"));
         };

@@ -176,6 +176,54 @@ impl From<Failure> for Status {
     }
 }
 
+/// How a call has ended, as its client hears it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    /// Empty if the server told none.
+    pub(crate) reason: String,
+    pub(crate) remedy: Option<String>,
+}
+
+impl Ended {
+    /// What trailers say; `None` if they are of no call's end.
+    pub(crate) fn of(trailers: &HeaderMap) -> Option<Ended> {
+        let text = |name| trailers.get(name).and_then(|value| value.to_str().ok());
+        let code = text("grpc-status")?.parse().ok()?;
+        let message = text("grpc-message").map(percent_decoded).unwrap_or_default();
+        let details = text("grpc-status-details-bin").unwrap_or_default();
+        let details = STANDARD_NO_PAD.decode(details.trim_end_matches('=')).unwrap_or_default();
+        let details = RpcStatus::decode(&details[..]).unwrap_or_default().details;
+        let info = details.iter().find(|any| any.type_url.ends_with("google.rpc.ErrorInfo"));
+        let info = info.and_then(|any| ErrorInfo::decode(&any.value[..]).ok()).unwrap_or_default();
+        let remedy = info.metadata.get("remedy").cloned();
+        Some(Ended { code, message, reason: info.reason, remedy })
+    }
+
+    pub(crate) fn is_ok(&self) -> bool {
+        self.code == Code::Ok as i32
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(escaped) if byte == b'%' => {
+                decoded.push(escaped);
+                rest = &behind[2..];
+            }
+            _ => {
+                decoded.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
 /// `google.rpc.Status`, which clients look for in the details.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
@@ -229,5 +277,17 @@ mod tests {
         assert_eq!(info.reason, "OFFSET_OUT_OF_RANGE");
         assert_eq!(info.metadata["log"], "clicks");
         assert!(info.metadata.contains_key("remedy"));
+    }
+
+    #[test]
+    fn a_client_hears_what_was_said() {
+        let said = Status::invalid("50 % ü\n").remedy("say less");
+        let heard = Ended::of(&said.trailers()).expect("is an end");
+        assert_eq!((heard.code, heard.message.as_str()), (3, "50 % ü\n"));
+        assert_eq!(heard.reason, "INVALID_REQUEST");
+        assert_eq!(heard.remedy.as_deref(), Some("say less"));
+        assert!(Ended::of(&Status::OK.trailers()).expect("is an end").is_ok());
+        assert_eq!(Ended::of(&HeaderMap::new()), None);
+        assert_eq!(percent_decoded("%4%zz%"), "%4%zz%");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use logway_metadata::quota::QuotaKey;
 use logway_model::{ErrorCode, Offset};
 use logway_node::access::Operation;
 use logway_node::streams::anywhere::Until;
@@ -40,8 +41,12 @@ pub(crate) async fn append(
     mut inbound: Inbound<Incoming>,
     replies: mpsc::Sender<Reply>,
 ) -> Result<(), Status> {
+    const QUOTA: QuotaKey = QuotaKey::ProducerByteRate;
     let mut expected = 1;
-    while let Some(received) = inbound.next().await? {
+    loop {
+        call.await_quota(QUOTA).await;
+        let Some(received) = inbound.next().await? else { return Ok(()) };
+        call.charge(QUOTA, received.bytes.len());
         let proposals = Proposals::decode(received.bytes)?;
         if proposals.sequence != expected {
             let message = format!("sequence {} where {expected} comes next", proposals.sequence);
@@ -62,7 +67,6 @@ pub(crate) async fn append(
             return Ok(());
         }
     }
-    Ok(())
 }
 
 /// A request, its proposals encoded.

@@ -66,14 +66,26 @@ pub(crate) async fn discard(call: &Call, log: &str, inbound: &mut Inbound<Incomi
     let request: DiscardRequest = inbound.only().await?;
     let partition = partition(call, log, Operation::Delete)?;
     let first = offset_of(request.first_index.max(1))?;
-    let kind = match truncate(call, partition, first).await {
+    let mut discarded = truncate(call, partition, first).await;
+    if let Err(failure) = &discarded
+        && failure.code == ErrorCode::OffsetOutOfRange
+    {
+        // The log goes on there: its next entry gets this index. That is more than a deletion.
+        call.log(log, Operation::Write)?;
+        discarded = match call.node().skip_anywhere(partition, first).await {
+            Ok(_) => truncate(call, partition, first).await,
+            Err(failure) if failure.code == ErrorCode::InvalidRequest => {
+                return Err(Status::new(Code::OutOfRange, "BEYOND_END", failure.message)
+                    .with("log", log)
+                    .with("offset", first)
+                    .remedy("go there in steps"));
+            }
+            Err(failure) => Err(failure),
+        };
+    }
+    let kind = match discarded {
         Ok(()) => DiscardReplyKind::Ok(DiscardOk {}),
         Err(failure) if is_leaderless(&failure) => DiscardReplyKind::Redirect(redirect()),
-        Err(failure) if failure.code == ErrorCode::OffsetOutOfRange => {
-            let message = "an index beyond the end: this log cannot be moved forward";
-            let status = Status::new(Code::Unimplemented, "BEYOND_END", message);
-            return Err(status.with("log", log).with("offset", first));
-        }
         Err(failure) => return Err(Status::from(failure).with("log", log)),
     };
     Ok(framed(&DiscardReply { reply: Some(kind) }))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use logway_metadata::quota::QuotaKey;
 use logway_model::{ErrorCode, Offset};
 use logway_node::access::Operation;
 use logway_node::streams::anywhere::{Partition, PartitionWish, Search};
@@ -45,6 +46,7 @@ pub(crate) async fn read(
     let mut next = offset_of(request.next_index)?;
     let of_log = partition(&call, &log, Operation::Read)?;
     loop {
+        call.await_quota(QuotaKey::ConsumerByteRate).await;
         let permit = call.room(&replies).await?;
         let now = partition(&call, &log, Operation::Read)?;
         if now.topic != of_log.topic {
@@ -63,6 +65,7 @@ pub(crate) async fn read(
         };
         let is_last = !matches!(kind, ReadReplyKind::Ok(_));
         let message = framed(&ReadReply { reply: Some(kind) });
+        call.charge(QuotaKey::ConsumerByteRate, message.len());
         let message = match message.len() <= 2 * SMALL_REPLY_BYTES {
             true => message,
             false => {
@@ -86,9 +89,10 @@ enum Step {
 
 async fn step(call: &Call, partition: Partition, next: Offset) -> Result<Step, Status> {
     let node = call.node();
+    let piece_bytes = call.quota_reply_bytes(PIECE_BYTES);
     let held = node.memory.building.take(3 * PIECE_BYTES as usize).await;
     let wish = |max_bytes, wait| PartitionWish { offset: next, max_bytes, wait };
-    let read = match node.read_anywhere(partition, wish(PIECE_BYTES, Duration::ZERO)).await {
+    let read = match node.read_anywhere(partition, wish(piece_bytes, Duration::ZERO)).await {
         Ok(read) => read,
         Err(failure) if failure.code == ErrorCode::OffsetOutOfRange => {
             drop(held);

@@ -216,6 +216,14 @@ pub struct ReadRequest {
     /// With NEAREST: where the reader is, as `broker.rack` of nodes there.
     #[prost(string, tag = "15")]
     pub rack: ::prost::alloc::string::String,
+    /// Instead of each value, an object of JSON with these fields alone, of those that the value has. A field is named as in an expression
+    /// behind `value.`: `user.name`, or `\["a b"\].c`. Objects are looked into, lists are not. What is no object has no field; a tombstone
+    /// stays one. At a value that cannot be read the stream ends with NOT_PROJECTED. Empty: whole values, as they are. Not with BATCHES.
+    #[prost(string, repeated, tag = "16")]
+    pub projection: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How `filter.expression` and `projection` read values. Not set: as JSON.
+    #[prost(message, optional, tag = "17")]
+    pub value_schema: ::core::option::Option<ValueSchema>,
     /// Where to begin. Not set: at the first record.
     #[prost(oneof = "read_request::From", tags = "3, 4, 5")]
     pub from: ::core::option::Option<read_request::From>,
@@ -236,6 +244,38 @@ pub mod read_request {
         End(bool),
     }
 }
+/// What values are made of. They become what JSON has: numbers, texts, `true`, `false`, `null`, lists and objects.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ValueSchema {
+    /// So many bytes at the beginning of each value are no part of it, such as 5 that name the schema in a registry. 64 at most.
+    #[prost(uint32, tag = "3")]
+    pub skip_bytes: u32,
+    #[prost(oneof = "value_schema::Schema", tags = "1, 2")]
+    pub schema: ::core::option::Option<value_schema::Schema>,
+}
+/// Nested message and enum types in `ValueSchema`.
+pub mod value_schema {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Schema {
+        /// The Avro schema that values were written with, as JSON. A union is the value of its branch, `bytes` and `fixed` are texts with a
+        /// character for each byte, and logical types are what they stand on.
+        #[prost(string, tag = "1")]
+        Avro(::prost::alloc::string::String),
+        #[prost(message, tag = "2")]
+        Protobuf(super::ProtobufSchema),
+    }
+}
+/// A message of Protocol Buffers. Its fields have the names of the proto file; enums are names, `bytes` are Base64, 64-bit numbers are
+/// numbers. A field that is not set has its default value, or is missing where the proto file lets one tell.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProtobufSchema {
+    /// A `google.protobuf.FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out` writes it.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub files: ::prost::bytes::Bytes,
+    /// The full name of the message, such as `shop.v1.Order`.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+}
 /// All conditions that are set must be met.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Filter {
@@ -254,9 +294,10 @@ pub struct Filter {
     /// The timestamp is earlier, in ms since 1970.
     #[prost(int64, optional, tag = "5")]
     pub time_before_ms: ::core::option::Option<i64>,
-    /// This is true of the record, in a part of the Common Expression Language: over `value` (the JSON of the value), `key`, `headers`,
-    /// `offset` and `timestamp`, as in `value.user.age >= 18 && value.kind in \["a", "b"\]`. A record does not pass where the expression has no
-    /// result: where its value is no JSON or has more than 1 MiB, a field is missing, or it takes too many steps. Empty is no condition.
+    /// This is true of the record, in a part of the Common Expression Language: over `value` (as `value_schema` has it, or JSON), `key`,
+    /// `headers`, `offset` and `timestamp`, as in `value.user.age >= 18 && value.kind in \["a", "b"\]`. A record does not pass where the expression
+    /// has no result: where its value cannot be read or has more than 1 MiB, a field is missing, or it takes too many steps. Empty is no
+    /// condition.
     #[prost(string, tag = "6")]
     pub expression: ::prost::alloc::string::String,
 }

@@ -8,16 +8,24 @@
 //! |---|---|
 //! | [`begin`] | where to begin, and what an offset outside of the partition is told |
 //! | [`records`] | records as replies have them |
-//! | [`filter`] | which of them a reader gets |
+//! | [`selection`] | what a reader gets of them |
+//! | [`filter`] | which of them pass |
+//! | [`projection`] | which fields of their values |
+//! | [`value`] | values, whatever they are encoded in |
 
 mod begin;
-pub(crate) mod filter;
+mod filter;
+mod projection;
 mod records;
+mod selection;
+mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
+use logway_metadata::quota::QuotaKey;
 use logway_model::ErrorCode;
 use logway_model::{Offset, PartitionId};
 use logway_node::access::Operation;
@@ -34,9 +42,9 @@ use crate::grpc::status::Status;
 use crate::messages::log::{Format, ReadReply, ReadRequest, Source};
 use crate::metrics::Open;
 pub(crate) use begin::out_of_range;
-use filter::Filter;
 pub(crate) use records::UNPACKED_MAX;
 use records::{Made, Piece};
+use selection::Selection;
 
 /// What is read at a time. The first batch may be larger.
 const PIECE_BYTES: u32 = 1 << 20;
@@ -70,7 +78,7 @@ pub(crate) async fn read(
     let _open = Open::of(&call.service.metrics.reads_open);
     let request: ReadRequest = inbound.only().await?;
     drop(inbound);
-    let filter = checked_filter(&request)?;
+    let selection = checked_selection(&request)?;
     let source = checked_source(&request)?;
     let log = call.log(&request.log, Operation::Read)?;
     let partition = log.partition(request.partition)?;
@@ -87,7 +95,7 @@ pub(crate) async fn read(
         place,
         source,
         format: request.format(),
-        filter: filter.map(Arc::new),
+        selection: selection.map(Arc::new),
         next,
         until,
         records_left: bound(request.records_max),
@@ -104,19 +112,17 @@ fn bound(max: u64) -> u64 {
     if max == 0 { u64::MAX } else { max }
 }
 
-/// Checks what is asked for. No filter is one that passes everything.
-fn checked_filter(request: &ReadRequest) -> Result<Option<Filter>, Status> {
-    let filter = request.filter.as_ref().map(Filter::new).transpose()?;
-    let filter = filter.filter(|filter| !filter.passes_all());
-    if request.format() == Format::Batches && (filter.is_some() || request.records_max > 0) {
-        return Err(Status::invalid(
-            "batches are sent whole: no filter and no records_max with BATCHES",
-        ));
+/// Checks what is asked for. No selection is one that leaves nothing out.
+fn checked_selection(request: &ReadRequest) -> Result<Option<Selection>, Status> {
+    let selection = Selection::new(request)?;
+    if request.format() == Format::Batches && request.records_max > 0 {
+        let message = "batches are sent whole: no records_max with BATCHES";
+        return Err(Status::invalid(message).remedy("use RECORDS, or bytes_max"));
     }
     if request.until_offset.is_some_and(|until| until < 0) {
         return Err(Status::invalid("until_offset is negative"));
     }
-    Ok(filter)
+    Ok(selection)
 }
 
 /// From which replica a client reads.
@@ -159,7 +165,7 @@ struct Reader {
     place: Place,
     source: ReadSource,
     format: Format,
-    filter: Option<Arc<Filter>>,
+    selection: Option<Arc<Selection>>,
     next: Offset,
     until: Option<Offset>,
     records_left: u64,
@@ -181,6 +187,7 @@ impl Reader {
             if is_over {
                 return Ok(());
             }
+            self.call.await_quota(QuotaKey::ConsumerByteRate).await;
             let permit = self.call.room(replies).await?;
             // Who loses the permission reads no more.
             let log = self.call.log(&self.place.log, Operation::Read)?;
@@ -208,7 +215,7 @@ impl Reader {
         };
         let piece_bytes = share.as_ref().map_or(SMALL_PIECE_BYTES, |_| PIECE_BYTES);
         let left = u32::try_from(self.bytes_left).unwrap_or(u32::MAX);
-        let piece_bytes = piece_bytes.min(left.max(1));
+        let piece_bytes = self.call.quota_reply_bytes(piece_bytes.min(left.max(1)));
         // What is read, and what is made of it. A small piece, too, is made of a whole batch.
         let held = memory.building.take(2 * PIECE_BYTES as usize).await;
         let read = self.read_piece(piece_bytes, Duration::ZERO).await?;
@@ -262,6 +269,8 @@ impl Reader {
             return None;
         }
         let mut pieces = made.pieces;
+        let size_bytes = pieces.iter().map(Bytes::len).sum();
+        self.call.charge(QuotaKey::ConsumerByteRate, size_bytes);
         if let Some(share) = share
             && let Some(last) = pieces.pop()
         {
@@ -324,7 +333,8 @@ impl Reader {
             bytes_max: self.bytes_left,
             reply_bytes,
         };
-        let made = records::make(self.call.node(), piece, read.batches, self.filter.as_ref()).await;
+        let made =
+            records::make(self.call.node(), piece, read.batches, self.selection.as_ref()).await;
         made.map_err(|status| self.place.about(status))
     }
 }

@@ -7,14 +7,15 @@ use logway_model::Offset;
 use logway_node::Node;
 use logway_node::append::is_plain;
 use logway_node::tasks::off_thread;
-use logway_record::{Batch, Batches, DecodeLimit, Record, RecordError, RecordIter};
+use logway_record::{Batch, Batches, DecodeLimit, Record, RecordIter};
 use prost::Message as _;
 use tokio::sync::Semaphore;
 
-use super::filter::Filter;
+use super::selection::{Selected, Selection};
 use super::unreadable;
+use super::value::ValueError;
 use crate::grpc::outbound::{begin_frame, end_frame};
-use crate::grpc::status::Status;
+use crate::grpc::status::{Code, Status};
 use crate::messages::log::{self, ReadReply};
 
 /// A compressed batch may unpack to so much.
@@ -60,7 +61,7 @@ pub(super) async fn make(
     node: &Arc<Node>,
     piece: Piece,
     batches: Bytes,
-    filter: Option<&Arc<Filter>>,
+    selection: Option<&Arc<Selection>>,
 ) -> Result<Made, Status> {
     let mut making = Making {
         frame: begin_frame(batches.len().min(piece.reply_bytes)),
@@ -81,7 +82,7 @@ pub(super) async fn make(
             break;
         }
         if !batch.header().attributes.is_control() {
-            making = making.add(node, &batch, filter).await?;
+            making = making.add(node, &batch, selection).await?;
             if making.is_full {
                 break;
             }
@@ -111,35 +112,34 @@ impl Making {
         mut self,
         node: &Arc<Node>,
         batch: &Batch,
-        filter: Option<&Arc<Filter>>,
+        selection: Option<&Arc<Selection>>,
     ) -> Result<Making, Status> {
         let records = node.records_of(batch, UNPACKED_MAX).await?;
         let records = records.map_err(|error| unreadable(&error))?;
-        let passing = filter.cloned();
+        let of_records = selection.cloned();
         let add = move || {
-            self.add_records(records, passing.as_deref())?;
+            self.add_records(records, of_records.as_deref())?;
             Ok(self)
         };
-        let is_evaluated = filter.is_some_and(|filter| filter.takes_long());
-        let added: Result<Making, RecordError> = match is_evaluated || takes_long(batch) {
+        let is_evaluated = selection.is_some_and(|selection| selection.takes_long());
+        match is_evaluated || takes_long(batch) {
             true => {
                 // A few: what is evaluated takes memory beside the batch.
                 let _place = EVALUATIONS.acquire().await;
                 off_thread(add).await
             }
             false => add(),
-        };
-        added.map_err(|error| unreadable(&error))
+        }
     }
 
     fn add_records(
         &mut self,
         records: RecordIter,
-        filter: Option<&Filter>,
-    ) -> Result<(), RecordError> {
+        selection: Option<&Selection>,
+    ) -> Result<(), Status> {
         let mut looked_at_bytes = 0;
         for record in records {
-            let record = record?;
+            let record = record.map_err(|error| unreadable(&error))?;
             if record.offset < self.next {
                 continue;
             }
@@ -153,12 +153,22 @@ impl Making {
                 return Ok(());
             }
             looked_at_bytes += record.value.as_ref().map_or(0, Bytes::len);
-            let next = record.offset.next();
-            match filter.is_none_or(|filter| filter.passes(&record)) {
-                true => self.add_record(record),
-                false => self.filtered += 1,
+            let offset = record.offset;
+            let selected = match selection {
+                Some(selection) => selection.select(record, &mut looked_at_bytes),
+                None => Ok(Selected::Sent(record)),
+            };
+            match selected {
+                Ok(Selected::Sent(record)) => self.add_record(record),
+                Ok(Selected::LeftOut) => self.filtered += 1,
+                // What is before it is sent first.
+                Err(_) if self.records > 0 => {
+                    self.is_full = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(not_projected(offset, &error)),
             }
-            self.next = next;
+            self.next = offset.next();
         }
         Ok(())
     }
@@ -197,6 +207,14 @@ impl Making {
         let pieces = vec![end_frame(self.frame)];
         Made { pieces, next, records, record_bytes, filtered }
     }
+}
+
+/// A value whose fields cannot be found. It is not sent without a word: its reader would take it for one without those fields.
+fn not_projected(offset: Offset, error: &ValueError) -> Status {
+    let message = format!("record {offset} cannot be projected: {error}");
+    Status::new(Code::FailedPrecondition, "NOT_PROJECTED", message).with("offset", offset).remedy(
+        "leave such records out by a filter.expression such as has(value.a), or go on behind it",
+    )
 }
 
 /// Batches that are worked on elsewhere at the same time.

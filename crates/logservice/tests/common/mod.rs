@@ -82,10 +82,14 @@ impl Door {
 
     /// How many bytes of a log's records the node's own replicas have given to readers.
     pub fn bytes_out(&self, log: &str) -> u64 {
+        self.counted(&format!("logway_topic_bytes_out_total{{topic=\"{log}\"}}"))
+    }
+
+    /// What a metric has counted.
+    pub fn counted(&self, metric: &str) -> u64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("is text");
-        let name = format!("logway_topic_bytes_out_total{{topic=\"{log}\"}} ");
-        let value = text.lines().find_map(|line| line.strip_prefix(&name));
+        let value = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().expect("is a number"))
     }
 

@@ -13,7 +13,7 @@ pub enum Duty {
 
 impl Duty {
     /// By the setting's word. An unknown one is of a later version, and takes nothing away.
-    pub(super) fn of_word(word: &str) -> Duty {
+    pub(crate) fn of_word(word: &str) -> Duty {
         match word {
             "follow" => Duty::Follow,
             "leave" => Duty::Leave,

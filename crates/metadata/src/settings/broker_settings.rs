@@ -227,6 +227,33 @@ pub struct KinesisSettings {
     pub shard_limit: u32,
     /// `kinesis.stream.delay.ms`
     pub stream_delay: Duration,
+    /// `kinesis.shard.*.per.second`
+    pub shard_rates: ShardRates,
+}
+
+/// What clients may do with a shard of a stream in a second; `None` is without limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardRates {
+    /// `kinesis.shard.write.bytes.per.second`
+    pub written_bytes: Option<u64>,
+    /// `kinesis.shard.write.records.per.second`
+    pub written_records: Option<u64>,
+    /// `kinesis.shard.read.bytes.per.second`
+    pub read_bytes: Option<u64>,
+    /// `kinesis.shard.reads.per.second`
+    pub reads: Option<u64>,
+}
+
+impl ShardRates {
+    /// Whether writing has a limit.
+    pub fn limit_writes(&self) -> bool {
+        self.written_bytes.is_some() || self.written_records.is_some()
+    }
+
+    /// Whether reading has a limit.
+    pub fn limit_reads(&self) -> bool {
+        self.read_bytes.is_some() || self.reads.is_some()
+    }
 }
 
 impl KinesisSettings {
@@ -601,7 +628,18 @@ impl<'a> Fields<'a> {
             region,
             shard_limit: self.positive("kinesis.shard.limit"),
             stream_delay: self.interval("kinesis.stream.delay.ms"),
+            shard_rates: ShardRates {
+                written_bytes: self.rate("kinesis.shard.write.bytes.per.second"),
+                written_records: self.rate("kinesis.shard.write.records.per.second"),
+                read_bytes: self.rate("kinesis.shard.read.bytes.per.second"),
+                reads: self.rate("kinesis.shard.reads.per.second"),
+            },
         })
+    }
+
+    /// What may be done in a second, where that has a limit.
+    fn rate(&self, name: &str) -> Option<u64> {
+        self.has(name).then(|| u64::try_from(self.number(name)).unwrap_or(u64::MAX))
     }
 
     /// A text that has to be of a form.

@@ -2,6 +2,10 @@
 
 use super::definition::{Kind, Setting};
 
+const fn shard_rate(name: &'static str, unit: &'static str, doc: &'static str) -> Setting {
+    Setting::at_start(name, Kind::long(1), None, unit, doc)
+}
+
 /// Each has the name of its front door in front.
 pub(super) static FRONT_DOOR_SETTINGS: &[Setting] = &[
     Setting::at_start(
@@ -34,6 +38,32 @@ pub(super) static FRONT_DOOR_SETTINGS: &[Setting] = &[
         "shards",
         "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
          may have.",
+    ),
+    shard_rate(
+        "kinesis.shard.read.bytes.per.second",
+        "bytes",
+        "How many bytes of data and keys Kinesis clients may read of a shard in a second with GetRecords; AWS has 2097152. A \
+         response with more takes the seconds behind it, in which readers get ProvisionedThroughputExceededException. Each \
+         registered consumer has as much for itself, and gets its events more slowly. Where it is not set, there is no limit.",
+    ),
+    shard_rate(
+        "kinesis.shard.reads.per.second",
+        "requests",
+        "How many GetRecords of a shard Kinesis clients may send in a second; AWS has 5. Others get \
+         ProvisionedThroughputExceededException. Where it is not set, there is no limit.",
+    ),
+    shard_rate(
+        "kinesis.shard.write.bytes.per.second",
+        "bytes",
+        "How many bytes of data and keys Kinesis clients may put into a shard in a second; AWS has 1048576. Other records get \
+         ProvisionedThroughputExceededException, each by itself in PutRecords. A larger record takes the seconds behind it. The \
+         leader of the shard counts, by its own setting: give all nodes the same. Where it is not set, there is no limit.",
+    ),
+    shard_rate(
+        "kinesis.shard.write.records.per.second",
+        "records",
+        "How many records Kinesis clients may put into a shard in a second; AWS has 1000. Others get \
+         ProvisionedThroughputExceededException, each by itself in PutRecords. Where it is not set, there is no limit.",
     ),
     Setting::at_start(
         "kinesis.signatures",

@@ -223,6 +223,17 @@ pub(crate) fn append_own(
     Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
 }
 
+/// Begins to append a batch without records, which stands for the offsets from `end` on, if the log ends there; else it fails with
+/// `OFFSET_OUT_OF_RANGE`. It is refused as a client's batch would be where clients append nothing.
+pub(crate) fn append_placeholder(
+    replica: &Arc<Replica>,
+    end: Offset,
+    placeholder: Batch,
+) -> Result<Appending, Failure> {
+    check_target(replica, &placeholder)?;
+    append_own(replica, vec![placeholder], AppendOrigin::ClientAt(end))
+}
+
 /// An append on its way to the disks.
 #[must_use = "somebody waits for the answer"]
 pub struct Appending {

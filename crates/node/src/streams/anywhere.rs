@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::committed::without_aborted;
 use super::message::{Answer, Request, Task, decode_answer, encode_answer};
+use super::shard_meters::Demand;
 use crate::Node;
 use crate::append::{Acks, Appender, Appending};
 use crate::cluster::node_address;
@@ -26,8 +27,10 @@ use crate::replica::{ReadFrom, Replica};
 use crate::tasks::{join_all, off_thread};
 use crate::topics::is_internal;
 
+mod skip;
 mod source;
 
+pub use skip::SKIP_MAX;
 pub use source::ReadSource;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
@@ -89,6 +92,10 @@ pub struct PartitionRead {
     /// Whole batches. The first may begin before the offset that was asked for.
     pub batches: Bytes,
 }
+
+/// Which parts of a demand are met, in its order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Met(pub Vec<bool>);
 
 /// What is wanted of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,6 +260,16 @@ impl Node {
     ) -> Result<Offset, Failure> {
         let here = || self.truncate_here(partition, before);
         self.of_leader(partition, Task::Truncate(before), SEARCH_MAX, here).await
+    }
+
+    /// Asks the leader of a shard for what its limits have room for (`kinesis.shard.*`), and counts that.
+    pub async fn meter_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        demand: Demand,
+    ) -> Result<Met, Failure> {
+        let here = || async { self.meter_here(partition, &demand) };
+        self.of_leader(partition, Task::Meter(demand.clone()), HURRIED_LEADER_MAX, here).await
     }
 
     /// Does a task here if this node leads, else asks the leader. Waits for one no longer than `leader_max`.
@@ -465,6 +482,8 @@ impl Node {
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
             Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
             Task::Truncate(before) => encode_answer(&self.truncate_here(partition, before).await),
+            Task::Meter(demand) => encode_answer(&self.meter_here(partition, &demand)),
+            Task::Skip(to) => encode_answer(&self.skip_here(partition, to).await),
         })
     }
 
@@ -541,6 +560,12 @@ impl Node {
             topic.begin_truncation(partition.number, before).map_err(failure)?
         };
         in_time(Instant::now() + SEARCH_MAX, async { Ok(truncation.await?) }).await
+    }
+
+    fn meter_here(&self, partition: Partition, demand: &Demand) -> Result<Met, Failure> {
+        self.leading(partition).map_err(failure)?;
+        let rates = &self.settings.kinesis.shard_rates;
+        Ok(Met(self.shard_meters.meet(partition, demand, rates)))
     }
 
     async fn search_here(&self, partition: Partition, search: Search) -> Result<Offset, Failure> {

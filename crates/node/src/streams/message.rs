@@ -2,23 +2,24 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end, 7 read any replica |
+//! | 1 | task | 1 append, 2 read, 3 search, 4 ask about a producer, 5 truncate, 6 append at an end, 7 read any replica, 8 ask for what a shard may do, 9 move the end |
 //! | 16 | topic | its id |
 //! | 4 | partition | big-endian, as all numbers |
-//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end: the end |
-//! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed |
+//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for; a producer's id; the offset to truncate before, -1 for all; append at an end, move the end: the end; of a shard: 1 to write, 2 to read, 3 was read |
+//! | 4 | bytes | read: at most so many; append: 0 to be committed, 1 to be flushed; was read: so many |
 //! | 4 | wait | read, append at an end: for so long, in ms |
-//! | N | batch | append, append at an end: the record batch; to read any replica, 4 bytes: how old what it shows may be, in ms |
+//! | N | batch | append, append at an end: the record batch; to read any replica, 4 bytes: how old what it shows may be, in ms; to write, 4 bytes for each record: its size |
 //!
 //! The reply begins with the code of an error, 0 for none. A byte whether a full disk is the reason, and a message follow an error. Else there are three numbers of
-//! 8 bytes, and for a read the batches.
+//! 8 bytes, and for a read the batches. What a shard may do has a byte for each part of the demand: 1 where that is met.
 
 use bytes::{Buf, BufMut, Bytes};
 use logway_model::{
     ErrorCode, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId, Uuid,
 };
 
-use super::anywhere::{Appended, PartitionRead, ProducerPosition, Search, Until};
+use super::anywhere::{Appended, Met, PartitionRead, ProducerPosition, Search, Until};
+use super::shard_meters::Demand;
 use crate::failure::Failure;
 
 const HEADER_BYTES: usize = 1 + 16 + 4 + 8 + 4 + 4;
@@ -40,6 +41,8 @@ pub(super) enum Task {
     Search(Search),
     Producer(ProducerId),
     Truncate(Option<Offset>),
+    Meter(Demand),
+    Skip(Offset),
 }
 
 /// Found for [`Search::Start`] and [`Search::End`].
@@ -73,6 +76,11 @@ impl Request {
             }
             Task::AppendAt { end, wait_ms, batch } => (6, end.0, 0, *wait_ms, batch.clone()),
             Task::Producer(id) => (4, id.0, 0, 0, Bytes::new()),
+            Task::Meter(demand) => {
+                let (argument, read, sizes) = meter_parts(demand);
+                (8, argument, read, 0, sizes)
+            }
+            Task::Skip(to) => (9, to.0, 0, 0, Bytes::new()),
             Task::Truncate(before) => (5, before.map_or(ALL, |it| it.0), 0, 0, Bytes::new()),
         };
         let mut bytes = Vec::with_capacity(HEADER_BYTES + batch.len());
@@ -122,9 +130,41 @@ impl Request {
                 wait_ms,
                 staleness_max_ms: rest.try_get_u32().ok()?,
             },
+            8 => Task::Meter(demand_of(argument, max_bytes, &rest)?),
+            9 => Task::Skip(Offset(argument)),
             _ => return None,
         };
         Some(Request { topic, partition, task })
+    }
+}
+
+/// To write, to read, was read.
+const WRITE: i64 = 1;
+const READ: i64 = 2;
+const WAS_READ: i64 = 3;
+
+fn meter_parts(demand: &Demand) -> (i64, u32, Bytes) {
+    match demand {
+        Demand::Write(sizes) => {
+            (WRITE, 0, sizes.iter().flat_map(|size| size.to_be_bytes()).collect())
+        }
+        Demand::Read => (READ, 0, Bytes::new()),
+        Demand::WasRead(bytes) => {
+            (WAS_READ, u32::try_from(*bytes).unwrap_or(u32::MAX), Bytes::new())
+        }
+    }
+}
+
+fn demand_of(argument: i64, read: u32, sizes: &[u8]) -> Option<Demand> {
+    match argument {
+        WRITE => {
+            let (sizes, rest) = sizes.as_chunks();
+            let sizes = sizes.iter().map(|size| u32::from_be_bytes(*size)).collect();
+            rest.is_empty().then_some(Demand::Write(sizes))
+        }
+        READ => Some(Demand::Read),
+        WAS_READ => Some(Demand::WasRead(read.into())),
+        _ => None,
     }
 }
 
@@ -177,6 +217,16 @@ impl Answer for Offset {
 
     fn of_parts([offset, ..]: [i64; 3], _bytes: Bytes) -> Offset {
         Offset(offset)
+    }
+}
+
+impl Answer for Met {
+    fn parts(&self) -> ([i64; 3], Bytes) {
+        ([0; 3], self.0.iter().map(|met| u8::from(*met)).collect())
+    }
+
+    fn of_parts(_numbers: [i64; 3], bytes: Bytes) -> Met {
+        Met(bytes.iter().map(|met| *met == 1).collect())
     }
 }
 
@@ -243,11 +293,15 @@ mod tests {
             Task::Producer(ProducerId(4)),
             Task::Truncate(None),
             Task::Truncate(Some(Offset(3))),
+            Task::Skip(Offset(i64::MAX)),
             Task::Read { offset: Offset(7), max_bytes: 8, wait_ms: 9 },
             Task::ReadReplica { offset: Offset(7), max_bytes: 8, wait_ms: 9, staleness_max_ms: 10 },
             Task::Search(Search::Start),
             Task::Search(Search::End),
             Task::Search(Search::Time(TimestampMs(11))),
+            Task::Meter(Demand::Write(vec![1, 1 << 20])),
+            Task::Meter(Demand::Read),
+            Task::Meter(Demand::WasRead(12)),
         ];
         for task in tasks {
             let request =
@@ -265,6 +319,8 @@ mod tests {
             batches: Bytes::from_static(b"batches"),
         };
         assert_eq!(decode_answer(encode_answer(&Ok(read.clone())).into()), Ok(read));
+        let met = Met(vec![true, false, true]);
+        assert_eq!(decode_answer(encode_answer(&Ok(met.clone())).into()), Ok(met));
         for known in [None, Some(position())] {
             assert_eq!(decode_answer(encode_answer(&Ok(known)).into()), Ok(known));
         }

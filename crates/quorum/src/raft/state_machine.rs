@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use logway_metadata::event::{ClusterEvent, events_of};
 use logway_metadata::{MetadataError, MetadataImage};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, StorageIOError};
@@ -10,10 +11,13 @@ use super::batch::{Applied, Batch};
 use super::log_store::LogStore;
 use super::snapshot_data::SnapshotData;
 use super::snapshot_file::{Content, SnapshotFile};
-use super::{Entry, LogId, SnapshotMeta, StorageError, StoredMembership, TypeConfig, any_error};
+use super::{
+    Entry, LogId, Membership, SnapshotMeta, StorageError, StoredMembership, TypeConfig, any_error,
+};
 use crate::directory::Directory;
 use crate::error::QuorumError;
-use crate::options::{DiskWork, Mutation};
+use crate::membership::broker_id;
+use crate::options::{DiskWork, Mutation, OnEvents};
 use crate::published::{IndexedImage, MetadataIndex, Published};
 
 type Snapshot = openraft::Snapshot<TypeConfig>;
@@ -27,6 +31,7 @@ pub(super) struct StateMachine {
     snapshot_file: SnapshotFile,
     log: LogStore,
     disk_work: DiskWork,
+    on_events: Option<OnEvents>,
     mutation: Option<Mutation>,
 }
 
@@ -67,10 +72,16 @@ impl StateMachine {
             }
             None => State::default(),
         };
+        let (on_events, mutation) = (None, None);
         let machine =
-            StateMachine { state, published, snapshot_file, log, disk_work, mutation: None };
+            StateMachine { state, published, snapshot_file, log, disk_work, on_events, mutation };
         machine.publish();
         Ok(machine)
+    }
+
+    /// Tells somebody what commits change.
+    pub(super) fn telling(self, on_events: Option<OnEvents>) -> StateMachine {
+        StateMachine { on_events, ..self }
     }
 
     /// Breaks a rule.
@@ -94,6 +105,7 @@ impl StateMachine {
         match entry.payload {
             EntryPayload::Blank => {}
             EntryPayload::Membership(membership) => {
+                self.tell_voters(entry.log_id, &membership);
                 self.state.membership = StoredMembership::new(Some(entry.log_id), membership);
             }
             EntryPayload::Normal(batch) => applied = self.apply_batch(entry.log_id, batch)?,
@@ -108,13 +120,39 @@ impl StateMachine {
         if base.is_some_and(|base| base != self.state.image_at) && !is_mutated {
             return Ok(Applied::Overtaken);
         }
-        self.state.image = Arc::new(self.state.image.apply(&records)?);
+        let image = Arc::new(self.state.image.apply(&records)?);
+        if let Some(on_events) = &self.on_events {
+            tell(on_events, log_id, events_of(&self.state.image, &records));
+        }
+        self.state.image = image;
         self.state.image_at = log_id.index;
         let mut recent = self.published.recent();
         for command in commands {
             recent.add(log_id.index, command);
         }
         Ok(Applied::Done)
+    }
+}
+
+impl StateMachine {
+    /// Tells of other voters, when they alone vote: not while those before them do as well.
+    fn tell_voters(&self, log_id: LogId, membership: &Membership) {
+        let before = self.state.membership.membership().get_joint_config();
+        let (Some(on_events), [voters]) = (&self.on_events, &membership.get_joint_config()[..])
+        else {
+            return;
+        };
+        if before.last() == Some(voters) && before.len() == 1 {
+            return;
+        }
+        let voters = voters.iter().copied().map(broker_id);
+        tell(on_events, log_id, vec![ClusterEvent::voters_changed(voters)]);
+    }
+}
+
+fn tell(on_events: &OnEvents, log_id: LogId, events: Vec<ClusterEvent>) {
+    if !events.is_empty() {
+        on_events(MetadataIndex(log_id.index), events);
     }
 }
 

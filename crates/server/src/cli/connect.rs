@@ -64,11 +64,23 @@ impl GlobalArgs {
                 .map_err(|error| CliError::Usage(format!("{error} (from the profile)")))?,
             _ => self.brokers.addresses().map_err(CliError::Usage)?,
         };
-        let security = self.security.security(&profile)?;
-        let connection = ConnectionOptions { security, ..ConnectionOptions::default() };
+        let connection = self.connection_of(&profile)?;
         let on_delay = delay::observer();
         let options = ClientOptions { on_delay, connection, ..ClientOptions::default() };
         Ok(Client::new(addresses, options))
+    }
+
+    /// How to connect, and as whom.
+    pub(super) fn connection(&self) -> Result<ConnectionOptions, CliError> {
+        self.connection_of(&Profile::of(
+            self.security.profile.as_deref(),
+            &self.security.profile_file,
+        )?)
+    }
+
+    fn connection_of(&self, profile: &Profile) -> Result<ConnectionOptions, CliError> {
+        let security = self.security.security(profile)?;
+        Ok(ConnectionOptions { security, ..ConnectionOptions::default() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Text that is shown anew from time to time.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 
@@ -14,6 +15,13 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// What to assume where the terminal does not tell its size.
 const ROWS_DEFAULT: usize = 24;
 const COLUMNS_DEFAULT: usize = 80;
+
+/// How often to show the next text, as users say it: a number of seconds.
+pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    let seconds: f64 = seconds.ok_or("expected a number of seconds from 0.1 to 3600")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
 
 /// Shows one text after another: in the same place on a terminal, one below the other elsewhere.
 #[derive(Debug)]

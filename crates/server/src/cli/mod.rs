@@ -20,6 +20,7 @@ mod escape;
 mod group;
 mod hint;
 mod json_record;
+mod kinesis;
 mod live;
 mod log;
 mod man;
@@ -109,6 +110,9 @@ enum Command {
     /// Look at the cluster as a whole, and take nodes out of it
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Look after streams, as Kinesis clients see them
+    #[command(subcommand)]
+    Kinesis(kinesis::KinesisCommand),
     /// Run agents: events from where they arise to where they are wanted
     #[command(subcommand)]
     Agent(agent::AgentCommand),
@@ -141,6 +145,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Acl(command) => in_runtime(acl::run(command, &global)),
         Command::Token(command) => in_runtime(token::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
+        Command::Kinesis(command) => in_runtime(kinesis::run(command, &global)),
         Command::Agent(command) => in_runtime(agent::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),

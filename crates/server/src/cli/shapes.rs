@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
-use super::{acl, cluster, config, group, log, produce, token, topic, txn, user};
+use super::{acl, agent, cluster, config, group, kinesis, log, produce, token, topic, txn, user};
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub fn shapes() -> Vec<Shape> {
     shapes.extend(acl::shapes());
     shapes.extend(token::shapes());
     shapes.extend(cluster::shapes());
+    shapes.extend(agent::shapes());
+    shapes.extend(kinesis::shapes());
     shapes.extend(log::shapes());
     shapes
 }

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use logway_sim::command::{deal, log, repeating};
-use logway_sim::{CLUSTER_MUTATIONS, ClusterMutation, ClusterReport, run_cluster};
+use logway_sim::{CLUSTER_MUTATIONS, ClusterMutation, ClusterReport, run_cluster, run_directed};
 use tracing::Level;
 
 const USAGE: &str = "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--mutation NAME] [--log | --debug]
+       cargo clusterworlds --directed [--seeds N] [--from N] [--mutation NAME] [--log | --debug]
        cargo clusterworlds --mutations
 
 Lives the clusters of N seeds from a first one on, and stops at the first promise that is broken.
@@ -16,6 +17,7 @@ Lives the clusters of N seeds from a first one on, and stops at the first promis
   --seeds N        how many (default 100)
   --from N         the first one (default 0)
   --jobs N         in so many processes at the same time (default 1)
+  --directed       lives, instead of what the seeds plan, the world that is made for the lives of replicas
   --mutation NAME  leaves something out that the nodes do
   --mutations      lists what can be left out
   --log            shows what the nodes log
@@ -27,11 +29,12 @@ struct Options {
     seeds: u64,
     first: u64,
     jobs: u64,
+    is_directed: bool,
     mutation: Option<&'static ClusterMutation>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut options = Options { seeds: 100, first: 0, jobs: 1, mutation: None };
+    let mut options = Options { seeds: 100, first: 0, jobs: 1, is_directed: false, mutation: None };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<ExitCode> {
             "--seeds" => options.seeds = value()?.parse().context("--seeds")?,
             "--from" => options.first = value()?.parse().context("--from")?,
             "--jobs" => options.jobs = value()?.parse().context("--jobs")?,
+            "--directed" => options.is_directed = true,
             "--mutation" => options.mutation = Some(mutation(&value()?)?),
             "--mutations" => {
                 CLUSTER_MUTATIONS.iter().for_each(|mutation| println!("{}", mutation.name));
@@ -51,6 +55,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     match options.jobs {
         0 | 1 => Ok(live(&options)),
+        _ if options.is_directed => bail!("directed worlds have no --jobs\n{USAGE}"),
         jobs => deal(options.first, options.seeds, jobs, name_of(options.mutation)),
     }
 }
@@ -62,16 +67,18 @@ fn mutation(name: &str) -> anyhow::Result<&'static ClusterMutation> {
 
 /// Lives all worlds in this process.
 fn live(options: &Options) -> ExitCode {
+    let name = if options.is_directed { "clusterworlds --directed" } else { "clusterworlds" };
     let started = Instant::now();
     let mut total = ClusterReport::default();
     for seed in options.first..options.first.saturating_add(options.seeds) {
-        match run_cluster(seed, options.mutation) {
+        let run = if options.is_directed { run_directed } else { run_cluster };
+        match run(seed, options.mutation) {
             Ok(report) => total += report,
             Err(violation) => {
                 eprintln!("{violation}");
                 eprintln!(
                     "hint: `{}` lives it again",
-                    repeating("clusterworlds", seed, name_of(options.mutation))
+                    repeating(name, seed, name_of(options.mutation))
                 );
                 return ExitCode::FAILURE;
             }

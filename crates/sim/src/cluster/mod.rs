@@ -26,6 +26,7 @@
 //! | `plan` | how a world is made, and what befalls it |
 //! | `world`, `end` | its life, and what must hold at its end |
 //! | `machine`, `life` | nodes, with what survives them |
+//! | `directed` | a world that is made for one rule |
 //! | `network` | what they say to each other |
 //! | `producer`, `reader`, `moves`, `removal` | clients; those that move partitions and leaders, and that remove nodes |
 //! | `oracle` | what was promised |
@@ -33,6 +34,7 @@
 //! | `patience` | how long something is waited for |
 //! | `mutation` | what is left out to see whether it is missed |
 
+mod directed;
 mod end;
 mod life;
 mod machine;
@@ -52,9 +54,11 @@ mod world;
 use std::panic;
 use std::sync::{Mutex, Once, PoisonError};
 
+use logway_log::fs::sim::Rng;
 use tokio::runtime::Builder;
 
 pub use mutation::{CLUSTER_MUTATIONS, ClusterMutation};
+use plan::Plan;
 pub use report::ClusterReport;
 use world::World;
 
@@ -77,13 +81,34 @@ pub fn run_cluster(
     seed: u64,
     mutation: Option<&'static ClusterMutation>,
 ) -> Result<ClusterReport, Violation> {
+    run(seed, World::new(seed, mutation), async |world| world.live().await)
+}
+
+/// Lives the world that is made for one rule: what a leader remembers of a replica's last life is nothing. The seed says
+/// what of a disk is lost.
+///
+/// # Errors
+///
+/// The promise that was broken.
+pub fn run_directed(
+    seed: u64,
+    mutation: Option<&'static ClusterMutation>,
+) -> Result<ClusterReport, Violation> {
+    let world = World::planned(Plan::calm(), Rng::new(seed), mutation);
+    run(seed, world, async |world| world.return_in_another_life().await)
+}
+
+fn run(
+    seed: u64,
+    mut world: World,
+    live: impl AsyncFnOnce(&mut World) -> Result<ClusterReport, Violation>,
+) -> Result<ClusterReport, Violation> {
     let _living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
     note_panics();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Violation::new(format!("no runtime: {error}")))?;
     let lived = runtime.block_on(async {
-        let mut world = World::new(seed, mutation);
-        let lived = world.live().await;
+        let lived = live(&mut world).await;
         world.leave();
         lived
     });

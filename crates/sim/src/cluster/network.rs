@@ -26,7 +26,7 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    const FAIR: Weather = Weather { lost: 0, repeated: 0, delayed: 0, delay_max_ms: 0 };
+    pub(super) const FAIR: Weather = Weather { lost: 0, repeated: 0, delayed: 0, delay_max_ms: 0 };
 
     pub(super) fn new(random: &mut Rng) -> Weather {
         match random.below(3) {

@@ -127,6 +127,31 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// A world in which nothing happens: one partition that is not durable, and of which everything is promised.
+    pub(super) fn calm() -> Plan {
+        let topic = TopicPlan {
+            name: "not-durable",
+            partitions: 1,
+            in_sync_min: 1,
+            is_durable: false,
+            segment_ms: 604_800_000,
+        };
+        Plan {
+            nodes: 3,
+            weather: Weather::FAIR,
+            topics: vec![topic],
+            inline_appends: false,
+            answer_bytes_max: 10 << 20,
+            is_power_at_risk: false,
+            moves_partitions: false,
+            quiet: None,
+            events: Vec::new(),
+            lasts: Duration::ZERO,
+        }
+    }
+}
+
 /// What may happen in every world, and what else where the power is at risk. What is here twice is twice as likely.
 const KINDS: [Kind; 10] = [
     Kind::Kill,

@@ -76,24 +76,37 @@ impl Producer {
         let mut sequence = 0;
         while !self.clients.is_over() {
             sleep(Duration::from_millis(self.random.below(self.pause_max_ms + 1) as u64)).await;
-            let plan = self.plan(self.is_careful.then_some((id, Sequence(sequence))));
-            let records = i32::try_from(plan.records.len()).unwrap_or(0);
-            let (batch, number) = (batch(&plan), plan.number);
-            let sent = Sent { number, is_idempotent: self.is_careful };
-            self.clients.oracle.sent(self.place, &batch, sent);
             if !self.is_careful {
+                let (batch, _) = self.next_batch(None);
                 _ = self.send(&batch, Acks::Leader).await;
                 continue;
             }
-            match self.send_until_acknowledged(&batch, number).await {
-                true => sequence += records,
+            match self.write_once(id, Sequence(sequence)).await {
+                Some(records) => sequence += records,
                 // What it had written is gone, where nobody had promised to keep it.
-                false => {
+                None => {
                     id = ProducerId(i64::try_from(self.clients.number()).unwrap_or(0));
                     sequence = 0;
                 }
             }
         }
+    }
+
+    /// Writes one batch. Gives how many records it has, once it is acknowledged; `None` if the log has lost what was
+    /// before it.
+    pub(super) async fn write_once(&mut self, id: ProducerId, sequence: Sequence) -> Option<i32> {
+        let (batch, number) = self.next_batch(Some((id, sequence)));
+        let is_acknowledged = self.send_until_acknowledged(&batch, number).await;
+        is_acknowledged.then_some(batch.header().record_count)
+    }
+
+    /// A batch that nobody has sent yet, and its number.
+    fn next_batch(&mut self, producer: Option<(ProducerId, Sequence)>) -> (Batch, u64) {
+        let plan = self.plan(producer);
+        let (batch, number) = (batch(&plan), plan.number);
+        let sent = Sent { number, is_idempotent: producer.is_some() };
+        self.clients.oracle.sent(self.place, &batch, sent);
+        (batch, number)
     }
 
     fn plan(&mut self, producer: Option<(ProducerId, Sequence)>) -> BatchPlan {

@@ -35,7 +35,7 @@ const QUIET_MS: usize = 1_500;
 /// A world.
 pub(super) struct World {
     pub(super) plan: Plan,
-    random: Rng,
+    pub(super) random: Rng,
     pub(super) machines: Vec<Machine>,
     pub(super) surroundings: Surroundings,
     pub(super) clients: Clients,
@@ -45,9 +45,19 @@ pub(super) struct World {
 }
 
 impl World {
+    /// The world of a seed.
     pub(super) fn new(seed: u64, mutation: Option<&ClusterMutation>) -> World {
         let mut random = Rng::new(seed);
         let plan = Plan::new(&mut random);
+        World::planned(plan, random, mutation)
+    }
+
+    /// A world of which the plan is given.
+    pub(super) fn planned(
+        plan: Plan,
+        mut random: Rng,
+        mutation: Option<&ClusterMutation>,
+    ) -> World {
         let oracle = Oracle::default();
         oracle.count(|report| report.worlds = 1);
         let serving = Serving::default();
@@ -99,7 +109,7 @@ impl World {
     }
 
     /// Starts one node after the other, each to join those before it.
-    async fn found(&mut self) -> Result<(), Violation> {
+    pub(super) async fn found(&mut self) -> Result<(), Violation> {
         for number in 1..=self.plan.nodes {
             self.machines[number - 1].start(&self.surroundings)?;
             let what = format!("node {number} serves");
@@ -132,7 +142,7 @@ impl World {
         Ok(())
     }
 
-    async fn create_topics(&mut self) -> Result<(), Violation> {
+    pub(super) async fn create_topics(&mut self) -> Result<(), Violation> {
         let topic = |topic: &TopicPlan| {
             let flush = if topic.is_durable { "1" } else { "1000000" };
             let configs = [
@@ -189,6 +199,16 @@ impl World {
                 self.tasks.spawn(reader.run());
             }
         }
+        self.begin_watching();
+        let random = Rng::new(self.random.next_u64());
+        if self.plan.moves_partitions {
+            let (places, nodes, clients) = (self.places(), self.plan.nodes, self.clients.clone());
+            self.tasks.spawn(Mover { places, nodes, random, clients }.run());
+        }
+    }
+
+    /// Has somebody look at the replicas themselves.
+    pub(super) fn begin_watching(&mut self) {
         let is_durable = |place: &Place| {
             self.plan.topics.iter().any(|topic| topic.name == place.topic && topic.is_durable)
         };
@@ -196,11 +216,6 @@ impl World {
         let kept = self.places().into_iter().filter(is_kept);
         let places = kept.map(|place| (place, is_durable(&place))).collect();
         self.tasks.spawn(Watcher { places, clients: self.clients.clone() }.run());
-        let random = Rng::new(self.random.next_u64());
-        if self.plan.moves_partitions {
-            let (places, nodes, clients) = (self.places(), self.plan.nodes, self.clients.clone());
-            self.tasks.spawn(Mover { places, nodes, random, clients }.run());
-        }
     }
 
     /// Lives through all that is planned.
@@ -360,6 +375,6 @@ impl World {
     }
 }
 
-fn node_number(node: usize) -> BrokerId {
+pub(super) fn node_number(node: usize) -> BrokerId {
     BrokerId(i32::try_from(node).unwrap_or(i32::MAX))
 }

@@ -8,6 +8,7 @@ use logway_log::LogDir;
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId};
 use logway_node::access::{Operation, Resource};
+use logway_node::events::ClusterEvents;
 use logway_node::log_dirs::LogDirs;
 use logway_node::log_levels::LogLevels;
 use logway_node::topics::TopicTable;
@@ -86,6 +87,11 @@ impl Cluster {
     /// The log directories of this node.
     pub(crate) fn log_dirs(&self) -> &LogDirs {
         &self.0.log_dirs
+    }
+
+    /// The last changes of the cluster.
+    pub(crate) fn events(&self) -> &ClusterEvents {
+        &self.0.events
     }
 
     /// The levels of this node's log.

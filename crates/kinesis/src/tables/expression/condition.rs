@@ -12,12 +12,13 @@ use super::path::Path;
 use crate::error::ApiError;
 
 /// What conditions of one request may look at, in bytes. A table answers nobody else meanwhile.
-const WORK_BYTES_MAX: usize = 64 << 20;
+pub(crate) const WORK_BYTES_MAX: usize = 64 << 20;
 
 /// What a look at an operand costs beside its bytes.
 const LOOK_BYTES: usize = 16;
 
 /// What conditions of a request may still look at, in bytes.
+#[derive(Debug)]
 pub(crate) struct Work(Cell<usize>);
 
 impl Default for Work {
@@ -39,7 +40,13 @@ impl From<Exhausted> for ApiError {
 }
 
 impl Work {
-    fn spend(&self, bytes: usize) -> Result<(), Exhausted> {
+    /// What they have looked at, in bytes.
+    pub(crate) fn spent(&self) -> usize {
+        WORK_BYTES_MAX - self.0.get()
+    }
+
+    /// Takes so much of it.
+    pub(crate) fn spend(&self, bytes: usize) -> Result<(), Exhausted> {
         self.0.set(self.0.get().checked_sub(bytes).ok_or(Exhausted)?);
         Ok(())
     }

@@ -23,14 +23,15 @@ pub(crate) struct Alone {
 
 impl Alone {
     pub(crate) async fn start() -> Alone {
-        Alone::start_on(Arc::new(RealFs)).await
+        Alone::start_on(Arc::new(RealFs), &[]).await
     }
 
-    async fn start_on(fs: Arc<dyn Fs>) -> Alone {
+    async fn start_on(fs: Arc<dyn Fs>, more: &[(&str, &str)]) -> Alone {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().to_str().expect("is text");
         let settings = [("log.dirs", path), ("offsets.topic.num.partitions", "1")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = settings.iter().chain(more);
+        let settings = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = BrokerSettings::new(settings).expect("are valid");
         let mut registry = Registry::default();
         let node = Node::start_on(fs, settings, None, LogLevels::default(), &mut registry).await;
@@ -95,6 +96,26 @@ async fn nodes_of_the_cluster_are_served_what_clients_may_have_and_not_all_at_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shard_has_one_limit_for_all_nodes() {
+    // So little that no second passes with room for more.
+    let rates =
+        [("kinesis.shard.write.bytes.per.second", "10"), ("kinesis.shard.reads.per.second", "1")];
+    let alone = Alone::start_on(Arc::new(RealFs), &rates).await;
+    let own = alone.node.settings.node_id;
+    let large = Demand::Write(vec![10_000]);
+    let met = alone.node.meter_anywhere(alone.shard, large.clone()).await;
+    assert_eq!(met, Ok(Met(vec![true])), "nothing was written in this second");
+    let met = alone.asked_by::<Met>(own, Task::Meter(large)).await.expect("is known");
+    assert_eq!(met, Ok(Met(vec![false])), "another node's client comes too late");
+    let stranger = alone.asked_by::<Met>(BrokerId(own.0 + 1), Task::Meter(Demand::Read)).await;
+    assert_eq!(stranger, None);
+    let nowhere = Partition { number: PartitionId(7), ..alone.shard };
+    let refused = alone.node.meter_anywhere(nowhere, Demand::Read).await;
+    assert_eq!(refused.expect_err("it does not exist").code, ErrorCode::UnknownTopicOrPartition);
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_that_append_at_the_same_end_one_does() {
     let alone = Alone::start().await;
     alone.append(1).await.expect("is taken");
@@ -153,7 +174,7 @@ async fn what_is_behind_a_batch_that_came_too_early_is_refused_like_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_hangs_holds_up_nobody_beyond_the_deadline() {
     let fs = SimFs::new(1);
-    let alone = Alone::start_on(Arc::new(fs.clone())).await;
+    let alone = Alone::start_on(Arc::new(fs.clone()), &[]).await;
     alone.append(10).await.expect("the disk works");
     fs.hold_syncs();
     // More than once, as one client: who is alone writes itself elsewhere.

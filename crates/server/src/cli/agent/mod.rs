@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output;
+use crate::cli::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -69,6 +70,11 @@ impl FileArgs {
             (_, _, file) => ConfigFile::Toml(file.unwrap_or_default()),
         }
     }
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![Shape::lines::<top::View>("agent top")]
 }
 
 /// Carries a command out.

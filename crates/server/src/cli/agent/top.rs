@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use logway_agent::overview::{Counters, Overview};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::ends::{Ends, Second};
 use crate::cli::error::CliError;
-use crate::cli::live::Live;
+use crate::cli::live::{self, Live};
 use crate::cli::output::{self, Format, Table};
 
 /// Show what an agent does, live: events in, in the channels, out, errors, and the oldest event's age
@@ -25,60 +26,67 @@ pub(in crate::cli) struct TopArgs {
     #[arg(value_name = "HOST:PORT")]
     address: String,
     /// How often to look, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = live::parse_interval)]
     interval: Duration,
     /// Look once; numbers per second need two looks and are missing then
     #[arg(long)]
     once: bool,
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
-    let seconds: f64 = seconds.ok_or("expected a number of seconds from 0.1 to 3600")?;
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 /// What counts as an error of a source, and of a sink.
 const SOURCE_ERRORS: &[&str] = &["ChannelWriteFail", "OptionalChannelWriteFail", "EventReadFail"];
 const SINK_ERRORS: &[&str] = &["EventWriteFail", "ConnectionFailedCount", "ChannelReadFail"];
 
-/// A look at an agent.
-#[derive(Debug, Serialize)]
-struct View {
+/// A look at an agent. All but the names counts from when the component was started.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct View {
     sources: Vec<SourceView>,
     channels: Vec<ChannelView>,
     sinks: Vec<SinkView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SourceView {
     name: String,
     events_in: u64,
+    /// Since the look before; `null` in the first
     events_in_per_second: Option<f64>,
+    /// Events that are in their channels
     accepted: u64,
+    /// Puts that a channel refused, and what was malformed
     errors: u64,
+    /// Events that no channel took and that cannot be read again
     dropped: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ChannelView {
     name: String,
+    /// What is in it now
     events: u64,
-    /// `null` if the channel has no bound in events.
+    /// `null` if it has no bound in events
     capacity: Option<u64>,
+    /// Since the look before; `null` in the first
     events_in_per_second: Option<f64>,
+    /// Since the look before; `null` in the first
     events_out_per_second: Option<f64>,
+    /// The age of the oldest event; 0 if there is none
     oldest_seconds: f64,
+    /// Events that were in memory when it was closed, or that its topic has deleted
     lost: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SinkView {
     name: String,
     events_out: u64,
+    /// Since the look before; `null` in the first
     events_out_per_second: Option<f64>,
+    /// Batches that were not sent, and connections that were not made
     errors: u64,
+    /// Events that went to the dead-letter channel
     dead_letters: u64,
+    /// Events that could not be delivered and were not to be kept
     dropped: u64,
 }
 

@@ -2,6 +2,7 @@
 
 mod decommission;
 mod drain;
+mod events;
 mod health;
 mod info;
 mod move_partition;
@@ -27,6 +28,7 @@ pub(super) enum ClusterCommand {
     Info(info::InfoArgs),
     Status(status::StatusArgs),
     Health(health::HealthArgs),
+    Events(events::EventsArgs),
     /// Create, list and revoke join tokens, by which nodes are admitted to a secure cluster
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -45,6 +47,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<info::Info>("cluster info"),
         Shape::document::<status::Status>("cluster status"),
         Shape::document::<health::Health>("cluster health"),
+        Shape::document::<Vec<events::Row>>("cluster events"),
         Shape::document::<Vec<token::Row>>("cluster token list"),
         Shape::document::<token::Row>("cluster token create"),
         Shape::document::<token::Revoked>("cluster token revoke"),
@@ -64,6 +67,7 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Info(args) => info::run(args, global).await,
         ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
+        ClusterCommand::Events(args) => events::run(args, global).await,
         ClusterCommand::Token(command) => token::run(command, global).await,
         ClusterCommand::Rebalance(args) => rebalance::run(args, global).await,
         ClusterCommand::Move(args) => move_partition::run(args, global).await,

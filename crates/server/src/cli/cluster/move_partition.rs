@@ -5,7 +5,8 @@ use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::survey::{self, Move, Survey};
+use super::plan::{Placed, Step};
+use super::survey::{self, Move, Survey, numbers};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format};
@@ -48,10 +49,56 @@ pub(super) async fn run(args: MoveArgs, global: &GlobalArgs) -> Result<(), CliEr
     survey::begin(&client, std::slice::from_ref(&step)).await?;
     if args.wait {
         survey::wait(&client, |it| it.partition == step.partition).await?;
+        check_arrived(&step, &Survey::of_ongoing(&client).await?.placed())?;
     }
     let begun = Move::of(&step);
     match global.format {
         Format::Json => output::print_json(&Begun(begun)),
         Format::Text => output::print(&survey::text(&[begun])),
+    }
+}
+
+/// Fails if the partition is not where it was to go: somebody may have cancelled the move, or begun another one.
+fn check_arrived(step: &Step, placed: &[Placed]) -> Result<(), CliError> {
+    let name = &step.partition;
+    let Some(now) = placed.iter().find(|it| it.partition == *name) else {
+        return Err(CliError::Input(format!("{name} is gone: somebody has deleted the topic")));
+    };
+    if now.replicas == step.to {
+        return Ok(());
+    }
+    let is_back = now.replicas == step.from;
+    let (now, to) = (numbers(&now.replicas), numbers(&step.to));
+    let (now, to) = (output::list(&now), output::list(&to));
+    Err(CliError::Input(match is_back {
+        true => format!("the move of {name} was cancelled by somebody else: it stays on {now}"),
+        false => {
+            format!("{name} is on {now} and not on {to}: somebody else has moved it meanwhile")
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_that_somebody_else_has_ended_is_told() {
+        let ids = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect::<Vec<_>>();
+        let partition = TopicPartition::new(TopicName::new("t").expect("a name"), PartitionId(0));
+        let (from, to) = (ids(&[1, 2]), ids(&[2, 3]));
+        let step = Step { partition: partition.clone(), from, to, bytes: 0 };
+        let end = |at: &[i32]| {
+            let (partition, replicas) = (partition.clone(), ids(at));
+            let placed = [Placed { partition, replicas, bytes: 0 }];
+            check_arrived(&step, &placed).err().map(|error| error.to_string())
+        };
+        assert_eq!(end(&[2, 3]), None);
+        let cancelled = "the move of t-0 was cancelled by somebody else: it stays on 1,2";
+        assert_eq!(end(&[1, 2]).as_deref(), Some(cancelled));
+        let moved = "t-0 is on 4 and not on 2,3: somebody else has moved it meanwhile";
+        assert_eq!(end(&[4]).as_deref(), Some(moved));
+        let gone = check_arrived(&step, &[]).expect_err("is gone").to_string();
+        assert_eq!(gone, "t-0 is gone: somebody has deleted the topic");
     }
 }

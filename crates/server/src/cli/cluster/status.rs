@@ -1,17 +1,21 @@
 //! `logway cluster status`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use clap::Args;
 use logway_client::{BrokerAddress, Client};
 use logway_model::{BrokerId, TopicName};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::time::sleep;
 
 use super::safe_to_stop::{Obstacle, Stops};
 use super::state::{ClusterState, NodeState, Partition, is_leaderless, is_under_replicated};
 use crate::cli::GlobalArgs;
+use crate::cli::ends::{Ends, Second};
 use crate::cli::error::CliError;
+use crate::cli::live::{self, Live};
 use crate::cli::output::{self, Format, Table, yes_or_no};
 
 /// So many partitions of a kind are named in the text.
@@ -24,8 +28,19 @@ const IN_SYNC_MIN: &str = "min.insync.replicas";
 ///
 /// A node is safe to stop if every partition keeps a leader and takes records with acks=all, and the quorum keeps its
 /// majority. Exits with 1 if the cluster is not healthy, as 'logway cluster health' does.
+///
+/// With --watch it looks again and again, until Ctrl-C: on a terminal in place, elsewhere one look follows the other. With
+/// --format json each is a line. While the cluster cannot be asked, that is shown.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct StatusArgs {}
+pub(in crate::cli) struct StatusArgs {
+    /// Look again and again
+    #[arg(short, long)]
+    watch: bool,
+    /// How often to look with --watch, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", requires = "watch",
+        value_parser = live::parse_interval)]
+    interval: Duration,
+}
 
 /// The cluster and its nodes; printed also when the exit code is 1 because it is not healthy.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,10 +83,12 @@ struct Node {
     unsafe_for: Option<Partition>,
 }
 
-pub(super) async fn run(_args: StatusArgs, global: &GlobalArgs) -> Result<(), CliError> {
+pub(super) async fn run(args: StatusArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.client()?;
-    let state = ClusterState::of(&client).await?;
-    let status = status(&state, &in_sync_min(&client, &state).await?);
+    if args.watch {
+        return watch(&client, args.interval, global.format).await;
+    }
+    let status = look(&client).await?;
     match global.format {
         Format::Json => output::print_json(&status)?,
         Format::Text => output::print(&text(&status))?,
@@ -80,6 +97,38 @@ pub(super) async fn run(_args: StatusArgs, global: &GlobalArgs) -> Result<(), Cl
         true => Ok(()),
         false => Err(CliError::Unhealthy),
     }
+}
+
+async fn look(client: &Client) -> Result<Status, CliError> {
+    let state = ClusterState::of(client).await?;
+    Ok(status(&state, &in_sync_min(client, &state).await?))
+}
+
+/// Shows one look after another, until somebody has seen enough.
+async fn watch(client: &Client, interval: Duration, format: Format) -> Result<(), CliError> {
+    let mut ends = Ends::listen(Second::Exits)?;
+    let mut live = Live::start()?;
+    let showing = async {
+        loop {
+            match (look(client).await, format) {
+                (Ok(status), Format::Text) => live.show(&text(&status))?,
+                (Ok(status), Format::Json) => live.show(&output::json_line(&status)?)?,
+                // Nodes come and go: it is asked again.
+                (Err(error @ CliError::Client(_)), Format::Text) => {
+                    live.show(&format!("the cluster cannot be asked now: {error}\n"))?;
+                }
+                (Err(error @ CliError::Client(_)), Format::Json) => eprintln!("error: {error}"),
+                (Err(error), _) => return Err(error),
+            }
+            sleep(interval).await;
+        }
+    };
+    let outcome: Result<(), CliError> = tokio::select! {
+        outcome = showing => outcome,
+        _ = ends.any() => Ok(()),
+    };
+    live.finish()?;
+    outcome
 }
 
 /// How many replicas each topic wants in sync. One is enough where that is not shown.

@@ -1,6 +1,7 @@
 //! `logway consume`.
 
 mod as_member;
+mod over_grpc;
 mod printer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use logway_client::{
-    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, Isolation, MissingTopic, StartAt,
+    BrokerAddress, Client, ClientError, Consumer, ConsumerOptions, FetchEvent, Isolation,
+    MissingTopic, StartAt,
 };
 use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
 
@@ -38,6 +40,7 @@ use super::template::Template;
   logway consume events --format json -e | logway produce copy --input-format json
   logway consume events --group billing         what falls to a member of a group
   logway consume orders --isolation read-committed
+  logway consume events --grpc 127.0.0.1:4572 --filter 'value.age >= 18' --field user.name
 
 Template:
   %t topic   %p partition   %o offset   %T timestamp, ms (-1 if there is none)
@@ -80,6 +83,15 @@ pub(super) struct ConsumeArgs {
     /// first transaction that is open
     #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
     isolation: IsolationLevel,
+    /// Read through the log service at this address, which may filter records and fields of their values
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["group", "isolation"])]
+    grpc: Option<BrokerAddress>,
+    /// Only records of which this is true, as in 'value.age >= 18': the log service's expressions
+    #[arg(long, requires = "grpc", value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// Of each value, which is JSON, only this field, as in user.name; repeatable
+    #[arg(long = "field", requires = "grpc", value_name = "FIELD")]
+    fields: Vec<String>,
     /// How to print a record [default: %v\n]
     #[arg(short = 'f', long, value_name = "TEMPLATE", value_parser = Template::parse)]
     template: Option<Template>,
@@ -112,6 +124,14 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
     }
     let mut ends = Ends::listen(Second::Exits)?;
     let mut printer = Printer::new(format, args.count);
+    if let Some(address) = &args.grpc {
+        let options = global.connection()?;
+        let outcome = tokio::select! {
+            outcome = over_grpc::run(address, options, &args, &mut printer) => outcome,
+            _ = ends.any() => Ok(()),
+        };
+        return outcome.and(printer.flush());
+    }
     if let Some(group) = &args.group {
         return as_member::run(&client, group, &args, &mut printer, &mut ends).await;
     }

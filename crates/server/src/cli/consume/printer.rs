@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use logway_client::FetchedRecords;
 use logway_model::{Offset, TopicPartition};
+use logway_record::Record;
 
 use crate::cli::error::CliError;
 use crate::cli::output::OUTPUT_BUFFER_BYTES;
@@ -46,16 +47,27 @@ impl<W: Write> Printer<W> {
     pub(super) fn print_batches(&mut self, records: &FetchedRecords) -> Result<Printed, CliError> {
         for record in records.records() {
             let record = record?;
-            let written = self.format.write(&mut self.out, records.partition(), &record);
-            written.map_err(CliError::Output)?;
-            if let Some(remaining) = &mut self.remaining {
-                *remaining -= 1;
-                if *remaining == 0 {
-                    return Ok(Printed { next: record.offset.next(), wanted: Wanted::Nothing });
-                }
+            if self.print(records.partition(), &record)? == Wanted::Nothing {
+                return Ok(Printed { next: record.offset.next(), wanted: Wanted::Nothing });
             }
         }
         Ok(Printed { next: records.next_offset(), wanted: Wanted::More })
+    }
+
+    /// Prints a record.
+    pub(super) fn print(
+        &mut self,
+        partition: &TopicPartition,
+        record: &Record,
+    ) -> Result<Wanted, CliError> {
+        let written = self.format.write(&mut self.out, partition, record);
+        written.map_err(CliError::Output)?;
+        let Some(remaining) = &mut self.remaining else { return Ok(Wanted::More) };
+        *remaining -= 1;
+        match *remaining {
+            0 => Ok(Wanted::Nothing),
+            _ => Ok(Wanted::More),
+        }
     }
 
     /// Lets the reader see what there is.

@@ -8,9 +8,6 @@ use serde_json::Value as Json;
 
 use super::{Comparison, Literal, Name, Node, TextTest};
 
-/// Values that are larger are not read.
-const VALUE_BYTES_MAX: usize = 1 << 20;
-
 /// Comparisons that one evaluation may make, a text of 64 bytes being one.
 const STEPS_MAX: usize = 100_000;
 
@@ -31,11 +28,9 @@ enum Value<'a> {
     List(&'a [Node]),
 }
 
-/// Whether an expression is true of a record.
-pub(super) fn is_true(root: &Node, uses_value: bool, record: &Record) -> bool {
-    let bytes = record.value.as_deref().filter(|bytes| bytes.len() <= VALUE_BYTES_MAX);
-    let json = bytes.filter(|_| uses_value).and_then(|bytes| serde_json::from_slice(bytes).ok());
-    let mut evaluation = Evaluation { record, json: json.as_ref(), steps_left: STEPS_MAX };
+/// Whether an expression is true of a record and its value.
+pub(super) fn is_true(root: &Node, record: &Record, json: Option<&Json>) -> bool {
+    let mut evaluation = Evaluation { record, json, steps_left: STEPS_MAX };
     matches!(evaluation.value(root), Ok(Value::Bool(true)))
 }
 

@@ -44,6 +44,22 @@ pub(crate) fn parse(text: &str) -> Result<(Node, bool), ParseError> {
     }
 }
 
+/// Reads the place of a field: names behind each other, as `user.name` or `["a b"].c`.
+pub(crate) fn path(text: &str) -> Result<Vec<String>, ParseError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let reason = format!("a field is named by {TEXT_BYTES_MAX} bytes at most");
+        return Err(ParseError::new(TEXT_BYTES_MAX, reason));
+    }
+    let tokens = tokens(text)?;
+    let mut parser =
+        Parser { tokens, next: 0, end: text.len(), nodes: 0, depth: 0, uses_value: false };
+    let mut names = Vec::new();
+    while parser.next < parser.tokens.len() || names.is_empty() {
+        names.push(parser.path_name(names.is_empty())?);
+    }
+    Ok(names)
+}
+
 struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
@@ -80,6 +96,25 @@ impl Parser {
             true => Ok(()),
             false => Err(self.error(format!("'{sign}' should be here"))),
         }
+    }
+
+    /// The next name of a place, which stands behind a point but for the first.
+    fn path_name(&mut self, is_first: bool) -> Result<String, ParseError> {
+        let is_quoted = self.take_sign("[");
+        if !is_quoted && !is_first {
+            self.expect(".")?;
+        }
+        let name = match self.tokens.get(self.next) {
+            Some((_, Token::Text(name))) if is_quoted => name.clone(),
+            Some((_, Token::Name(name))) if !is_quoted => name.clone(),
+            _ if is_quoted => return Err(self.error("a name in quotes should be here")),
+            _ => return Err(self.error("a name should be here")),
+        };
+        self.next += 1;
+        if is_quoted {
+            self.expect("]")?;
+        }
+        Ok(name)
     }
 
     /// Counts a part.

@@ -66,7 +66,7 @@ public final class Worker {
                 .failoverTimeMillis(FAILOVER_MS)
                 .shardSyncIntervalMillis(2_000)
                 .leasesRecoveryAuditorExecutionFrequencyMillis(2_000);
-        leases.workerUtilizationAwareAssignmentConfig().workerMetricsReporterFreqInMillis(1_000);
+        Haste.of(leases);
         var scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 configs.coordinatorConfig().parentShardPollIntervalMillis(500).shardConsumerDispatchPollIntervalMillis(200),
