@@ -4,6 +4,7 @@
 //! same is made of what has come, and compared. Nothing of the body is believed that was not hashed here.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use hmac::Mac;
