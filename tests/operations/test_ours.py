@@ -26,6 +26,13 @@ def assert_no_log(node):
     wait_until(is_gone, f"a node has no logs of {TOPIC}", deadline_s=DEADLINE_S)
 
 
+def wait_until_fenced(bootstrap: str, number: int):
+    """Until the controller knows that a node is dead."""
+    told = f"node {number} is not heard any more: others lead what it led, where they can"
+    is_told = lambda: told in [event["text"] for event in logway(bootstrap, "cluster", "events")]
+    wait_until(is_told, "it is known to be dead", deadline_s=DEADLINE_S)
+
+
 class Ours(unittest.TestCase):
     def test_a_node_is_decommissioned_while_others_are_killed(self):
         chance = random.Random(SEED)
@@ -114,7 +121,7 @@ class Ours(unittest.TestCase):
                 self.assert_fails(new, f"node {lost} cannot be replaced: it is alive, so stop it first")
                 old.kill()
                 nodes = lambda: {node["id"]: node for node in status(bootstrap)["nodes"]}
-                wait_until(lambda: nodes()[lost]["state"] == "fenced", "it is known to be dead", deadline_s=DEADLINE_S)
+                wait_until_fenced(bootstrap, lost)
                 before = replicas_of(bootstrap)
                 # The bound makes it last, so that somebody is killed in the middle.
                 bound = "logway.replica.catch.up.max.bytes.per.second"
@@ -150,7 +157,7 @@ class Ours(unittest.TestCase):
             self.assert_fails(new(9), "node 9 cannot be replaced: the cluster has no such node")
             cluster.node(3).kill()
             state = lambda: {node["id"]: node["state"] for node in status(bootstrap)["nodes"]}[3]
-            wait_until(lambda: state() == "fenced", "it is known to be dead", deadline_s=DEADLINE_S)
+            wait_until_fenced(bootstrap, 3)
             third = new(3)
             self.addCleanup(third.kill)
             self.assert_fails(third, "node 3 cannot be replaced: Broker 3 alone has all records of 1 partition(s)")
