@@ -161,6 +161,7 @@ impl Machine {
                 port: 9_092,
             }],
             join: seeds.map(|seed| address_of(seed).to_string()).collect(),
+            replaces: false,
             find_nodes: Arc::new(|_| Box::pin(async { None })),
             secure: None,
             mutation: surroundings.mutation,
