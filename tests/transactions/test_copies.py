@@ -70,7 +70,7 @@ def fill(bootstrap: str):
     assert producer.flush(30) == 0
 
 
-def read_target(bootstrap: str, isolation: str) -> list[int]:
+def read_values(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[str]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -80,9 +80,9 @@ def read_target(bootstrap: str, isolation: str) -> list[int]:
             **QUIET,
         }
     )
-    consumer.assign([TopicPartition("target", number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     values, ended, until = [], set(), time.monotonic() + 60
-    while len(ended) < PARTITIONS:
+    while len(ended) < partitions:
         assert time.monotonic() < until, f"SEED={SEED}: {isolation} readers do not come to the end"
         record = consumer.poll(1)
         if record is None:
@@ -90,9 +90,13 @@ def read_target(bootstrap: str, isolation: str) -> list[int]:
         if record.error() is not None:
             ended.add(record.partition())
         else:
-            values.append(int(record.value()))
+            values.append(record.value().decode())
     consumer.close()
     return values
+
+
+def read_target(bootstrap: str, isolation: str) -> list[int]:
+    return [int(value) for value in read_values(bootstrap, "target", PARTITIONS, isolation)]
 
 
 class Copies(unittest.TestCase):

@@ -6,11 +6,9 @@
 //!   pipelining and typed calls.
 //! - [`Client`] knows the cluster's brokers and topics and whom to ask what; the calls that
 //!   administer a cluster are its methods.
-//! - [`Producer`] writes one topic, by default without duplicates (KIP-98).
+//! - [`Producer`] writes one topic, by default without duplicates, and by transactions if asked to (KIP-98).
 //! - [`Consumer`] reads a set of partitions from given places, [`GroupConsumer`] what falls to it
 //!   as a member of a group.
-//!
-//! It makes no transactions, and reads records whether or not they are committed.
 
 mod address;
 mod admin;
@@ -21,12 +19,14 @@ mod client;
 mod cluster;
 mod connection;
 mod consumer;
+mod coordinator;
 mod credentials;
 mod delay;
 mod error;
 mod frame;
 mod group;
 mod in_flight;
+mod isolation;
 mod partitioner;
 mod producer;
 mod raw_connection;
@@ -38,25 +38,28 @@ pub use admin::{
     ClusterChange, ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource,
     ConfigSource, CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction,
     DescribedUser, ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic,
-    OffsetAt, OngoingMove, Placement, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
-    knows_no_changes,
+    OffsetAt, OngoingMove, OpenTransaction, Placement, QuorumDescription, QuorumNode,
+    QuorumReplica, TopicOutcomes, TransactionFilter, knows_no_changes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
 pub use cluster::{BrokerInfo, ClusterMetadata, PartitionMetadata, TopicMetadata};
 pub use connection::{Connection, PendingCall, PendingResponse};
 pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
+pub use coordinator::Coordinator;
 pub use credentials::{Password, Security};
 pub use delay::{Delay, DelayObserver};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
 pub use group::{
-    CommitOutcomes, CommittedOffset, Coordinator, GroupConsumer, GroupDescription, GroupEvent,
-    GroupMember, GroupOptions, GroupType, ListedGroup,
+    CommitOutcomes, CommittedOffset, GroupConsumer, GroupDescription, GroupEvent, GroupMember,
+    GroupOptions, GroupType, ListedGroup,
 };
+pub use isolation::Isolation;
 pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};
 pub use producer::{
-    Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions, Unacknowledged,
+    Acks, CommittedTransactions, NewRecord, PartitionSummary, ProduceSummary, Producer,
+    ProducerOptions, TransactionOptions, Unacknowledged,
 };
 pub use raw_connection::{ConnectionOptions, RawConnection, open_stream};

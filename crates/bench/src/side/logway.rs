@@ -15,9 +15,10 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
     let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
     let version = String::from_utf8_lossy(&version.stdout);
     let version = format!("{}, executable {}", version.trim(), checksum(executable)?);
-    let addresses = free_addresses(3 * directories.len())?;
+    let addresses = free_addresses(4 * directories.len())?;
     let (clients, others) = addresses.split_at(directories.len());
-    let (https, nodes) = others.split_at(directories.len());
+    let (https, others) = others.split_at(directories.len());
+    let (log_services, nodes) = others.split_at(directories.len());
     let node = |number: usize| {
         let mut command = [
             &executable.display().to_string(),
@@ -28,6 +29,8 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
             &clients[number].to_string(),
             "--http-listen",
             &https[number].to_string(),
+            "--log-listen",
+            &log_services[number].to_string(),
             "--set",
             DELETED_SOON,
         ]
@@ -42,6 +45,7 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
         Launch {
             command,
             address: clients[number].clone(),
+            log_service: Some(log_services[number].clone()),
             own_counts: OwnCounts::Metrics(https[number].clone()),
             version: version.clone(),
             ..Launch::default()

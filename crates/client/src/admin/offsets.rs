@@ -10,7 +10,7 @@ use logway_wire::messages::{DeleteRecordsRequest, ListOffsetsRequest};
 
 use super::{CHANGE_TIMEOUT_MS, by_topic, topics_of};
 use crate::error::check;
-use crate::{Client, ClientError, MissingTopic, TopicSelection};
+use crate::{Client, ClientError, Isolation, MissingTopic, TopicSelection};
 
 /// The replica id of everyone who is no broker.
 const NO_REPLICA: i32 = -1;
@@ -22,6 +22,8 @@ pub enum OffsetAt {
     Start,
     /// The one after the last record that consumers may see.
     End,
+    /// The same of records whose transactions have ended: the last stable offset.
+    StableEnd,
     /// That of the first record with at least this timestamp.
     Timestamp(TimestampMs),
     /// That of the record with the greatest timestamp (KIP-734).
@@ -33,9 +35,16 @@ impl OffsetAt {
     fn to_wire(self) -> i64 {
         match self {
             OffsetAt::Start => -2,
-            OffsetAt::End => -1,
+            OffsetAt::End | OffsetAt::StableEnd => -1,
             OffsetAt::Timestamp(timestamp) => timestamp.0,
             OffsetAt::MaxTimestamp => -3,
+        }
+    }
+
+    fn isolation(self) -> Isolation {
+        match self {
+            OffsetAt::StableEnd => Isolation::ReadCommitted,
+            _ => Isolation::ReadUncommitted,
         }
     }
 }
@@ -152,6 +161,7 @@ impl Client {
         });
         let request = ListOffsetsRequest {
             replica_id: NO_REPLICA,
+            isolation_level: at.isolation().to_wire(),
             topics: topics.collect(),
             timeout_ms: CHANGE_TIMEOUT_MS,
             ..ListOffsetsRequest::default()

@@ -12,6 +12,15 @@ use logway_wire::{Request, WireString};
 use crate::error::check;
 use crate::{Client, ClientError, MissingTopic, TopicSelection};
 
+/// Which transactional ids are listed: those that pass all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TransactionFilter {
+    /// Those in one of these states; none for all.
+    pub states: Vec<String>,
+    /// Those of these producers; none for all.
+    pub producer_ids: Vec<ProducerId>,
+}
+
 /// A transactional id in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTransaction {
@@ -47,21 +56,21 @@ pub struct DescribedTransaction {
 }
 
 impl Client {
-    /// Lists the transactional ids of all brokers, by id. `states` are those that are wanted; none for all.
+    /// Lists the transactional ids of all brokers, by id.
     ///
     /// # Errors
     ///
     /// That of any broker: a list that lacks ids would look like a complete one.
     pub async fn list_transactions(
         &self,
-        states: &[String],
+        filter: &TransactionFilter,
     ) -> Result<Vec<ListedTransaction>, ClientError> {
         let no_topics = BTreeSet::new();
         let selection = TopicSelection::Named(&no_topics);
         let metadata = self.refresh_metadata(selection, MissingTopic::Refuse).await?;
         let mut listed = Vec::new();
         for &broker in metadata.brokers.keys() {
-            listed.extend(self.list_transactions_of(broker, states).await?);
+            listed.extend(self.list_transactions_of(broker, filter).await?);
         }
         listed.sort_by(|a, b| a.transactional_id.cmp(&b.transactional_id));
         Ok(listed)
@@ -70,11 +79,11 @@ impl Client {
     async fn list_transactions_of(
         &self,
         broker: BrokerId,
-        states: &[String],
+        filter: &TransactionFilter,
     ) -> Result<Vec<ListedTransaction>, ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let error = match self.list_transactions_once(broker, states).await {
+            let error = match self.list_transactions_once(broker, filter).await {
                 Ok(listed) => return Ok(listed),
                 Err(error) => error,
             };
@@ -87,11 +96,15 @@ impl Client {
     async fn list_transactions_once(
         &self,
         broker: BrokerId,
-        states: &[String],
+        filter: &TransactionFilter,
     ) -> Result<Vec<ListedTransaction>, ClientError> {
         let connection = self.broker(broker).await?;
-        let state_filters = states.iter().map(|state| WireString::copy_of(state)).collect();
-        let request = ListTransactionsRequest { state_filters, ..Default::default() };
+        let states = filter.states.iter().map(|state| WireString::copy_of(state));
+        let request = ListTransactionsRequest {
+            state_filters: states.collect(),
+            producer_id_filters: filter.producer_ids.iter().map(|id| id.0).collect(),
+            ..Default::default()
+        };
         let response = connection.call(&request).await?;
         let what = || format!("list the transactions of broker {broker}");
         check(what, response.error_code, None)?;

@@ -1,5 +1,7 @@
 //! What a consumer hands out.
 
+use std::collections::HashSet;
+
 use logway_model::{Offset, TopicPartition};
 use logway_record::{Batch, DecodeLimit, Record, RecordError};
 
@@ -26,6 +28,8 @@ pub enum FetchEvent {
 pub struct FetchedRecords {
     pub(super) partition: TopicPartition,
     pub(super) batches: Vec<Batch>,
+    /// The base offsets of those whose transactions were aborted: the reader does not want them.
+    pub(super) aborted: HashSet<Offset>,
     /// The first offset that is wanted: batches begin where they begin.
     pub(super) from: Offset,
     /// The first offset that is not wanted any more.
@@ -46,14 +50,17 @@ impl FetchedRecords {
     }
 
     /// The records with their offsets; those that transactions leave behind for the brokers'
-    /// own use are left out.
+    /// own use are left out, and so are those that [`crate::Isolation`] keeps from the reader.
     ///
     /// # Errors
     ///
     /// A batch that does not match its checksum or cannot be decoded.
     pub fn records(&self) -> impl Iterator<Item = Result<Record, ClientError>> + '_ {
-        let data = self.batches.iter().filter(|batch| !batch.header().attributes.is_control());
-        data.flat_map(|batch| self.decode(batch))
+        let is_data = |batch: &&Batch| {
+            let is_control = batch.header().attributes.is_control();
+            !is_control && !self.aborted.contains(&batch.base_offset())
+        };
+        self.batches.iter().filter(is_data).flat_map(|batch| self.decode(batch))
     }
 
     fn decode(&self, batch: &Batch) -> impl Iterator<Item = Result<Record, ClientError>> + '_ {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::aborted::aborted_batches;
 use super::position::Position;
 use super::request::{Fetch, FetchedPartition, partitions};
 use super::start::{self, Starts};
@@ -250,7 +251,7 @@ impl Fetcher {
         &mut self,
         fetched: FetchedPartition,
     ) -> Result<Option<FetchEvent>, ClientError> {
-        let FetchedPartition { partition, error_code: code, records } = fetched;
+        let FetchedPartition { partition, error_code: code, records, aborted } = fetched;
         let Some(position) = self.positions.get_mut(&partition) else { return Ok(None) };
         if let Err(error) = check(|| format!("read {partition}"), code, None) {
             return match error_code(code) {
@@ -268,7 +269,8 @@ impl Fetcher {
         }
         position.served = self.responses;
         let decode_limit = self.options.decode_limit;
-        let records = FetchedRecords { partition, batches, from, until, decode_limit };
+        let aborted = aborted_batches(&batches, &aborted);
+        let records = FetchedRecords { partition, batches, aborted, from, until, decode_limit };
         Ok(Some(FetchEvent::Records(records)))
     }
 

@@ -3,6 +3,7 @@
 //! [`Consumer`] hands out what the [`Fetcher`] task fetches ahead. Where to begin and to end is
 //! found out once, by [`start`].
 
+mod aborted;
 mod fetched;
 mod fetcher;
 mod first_timestamps;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use self::fetcher::Fetcher;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Isolation};
 
 /// How many responses may wait to be read, beside the one being read and one per broker on its
 /// way.
@@ -34,6 +35,8 @@ pub struct ConsumerOptions {
     /// Whether to end at the offsets that are the ends of the partitions at the start, instead of
     /// following them for ever.
     pub stops_at_end: bool,
+    /// What to see of transactions.
+    pub isolation: Isolation,
     /// How much one response may hold, unless a single batch is larger.
     pub fetch_bytes_max: u32,
     /// How much of it one partition may take, unless a single batch is larger.
@@ -50,6 +53,7 @@ impl Default for ConsumerOptions {
     fn default() -> ConsumerOptions {
         ConsumerOptions {
             stops_at_end: false,
+            isolation: Isolation::default(),
             fetch_bytes_max: 16 << 20,
             partition_bytes_max: 4 << 20,
             wait_max: Duration::from_millis(500),
@@ -62,8 +66,8 @@ impl Default for ConsumerOptions {
 /// Reads given partitions from given places, each in order; belongs to no group and commits
 /// nothing.
 ///
-/// It sees records of open and aborted transactions, too (`read_uncommitted`), and nothing of
-/// partitions that a topic gets later.
+/// It sees nothing of partitions that a topic gets later, and of transactions what
+/// [`ConsumerOptions::isolation`] says.
 #[derive(Debug)]
 pub struct Consumer {
     responses: mpsc::Receiver<Result<Vec<FetchEvent>, ClientError>>,

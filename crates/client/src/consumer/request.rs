@@ -6,6 +6,7 @@ use bytes::Bytes;
 use logway_model::{Offset, PartitionId, TopicId, TopicName, TopicPartition};
 use logway_wire::WireString;
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use logway_wire::messages::fetch_response::AbortedTransaction;
 use logway_wire::messages::{FetchRequest, FetchResponse};
 
 use super::ConsumerOptions;
@@ -32,6 +33,8 @@ pub(super) struct FetchedPartition {
     pub(super) partition: TopicPartition,
     pub(super) error_code: i16,
     pub(super) records: Bytes,
+    /// The transactions that were aborted and have records there; none unless they matter to the reader.
+    pub(super) aborted: Vec<AbortedTransaction>,
 }
 
 impl Fetch {
@@ -71,6 +74,7 @@ impl Fetch {
             max_wait_ms: i32::try_from(options.wait_max.as_millis()).unwrap_or(i32::MAX),
             min_bytes: 1,
             max_bytes: wire_bytes(options.fetch_bytes_max),
+            isolation_level: options.isolation.to_wire(),
             session_id: NO_SESSION,
             session_epoch: NO_SESSION_EPOCH,
             topics,
@@ -109,6 +113,7 @@ pub(super) fn partitions(response: FetchResponse) -> impl Iterator<Item = Fetche
                 partition: TopicPartition::new(name.clone()?, index),
                 error_code: partition.error_code,
                 records: records.unwrap_or_default(),
+                aborted: partition.aborted_transactions.unwrap_or_default(),
             })
         })
     })

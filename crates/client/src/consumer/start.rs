@@ -7,7 +7,7 @@ use logway_model::{Offset, TimestampMs, TopicPartition};
 use super::position::Position;
 use super::{ConsumerOptions, FetchEvent};
 use crate::admin::topics_of;
-use crate::{Client, ClientError, ListedOffset, MissingTopic, OffsetAt};
+use crate::{Client, ClientError, Isolation, ListedOffset, MissingTopic, OffsetAt};
 
 /// Where to begin in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,10 @@ pub enum StartAt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: Offset,
+    /// How far it can be read.
     end: Offset,
+    /// How far it will be readable when transactions that are open have ended.
+    limit: Offset,
     /// The answer to a look-up by timestamp, if there was one.
     at_timestamp: Option<Offset>,
 }
@@ -67,7 +70,7 @@ pub(super) async fn resolve(
         .map(|(partition, start_at)| (partition.clone(), *start_at))
         .partition(|(partition, _)| is_leaderless(partition));
     starts.unplaced = unplaced;
-    let ranges = look_up(client, &led).await?;
+    let ranges = look_up(client, &led, options.isolation).await?;
     for (partition, &start_at) in &led {
         let range = ranges[partition];
         let next = place(partition, start_at, range)?;
@@ -92,10 +95,15 @@ pub(super) async fn resolve(
 async fn look_up(
     client: &Client,
     assignment: &BTreeMap<TopicPartition, StartAt>,
+    isolation: Isolation,
 ) -> Result<BTreeMap<TopicPartition, Range>, ClientError> {
     let all: BTreeSet<TopicPartition> = assignment.keys().cloned().collect();
     let starts = client.list_offsets(&all, OffsetAt::Start).await?;
-    let ends = client.list_offsets(&all, OffsetAt::End).await?;
+    let limits = client.list_offsets(&all, OffsetAt::End).await?;
+    let ends = match isolation {
+        Isolation::ReadUncommitted => limits.clone(),
+        Isolation::ReadCommitted => client.list_offsets(&all, isolation.end()).await?,
+    };
     let mut at_timestamps = BTreeMap::new();
     for (partition, start_at) in assignment {
         if let StartAt::Timestamp(timestamp) = *start_at {
@@ -108,6 +116,7 @@ async fn look_up(
         let range = Range {
             start: offset(starts.get(&partition)).unwrap_or(Offset::ZERO),
             end: offset(ends.get(&partition)).unwrap_or(Offset::ZERO),
+            limit: offset(limits.get(&partition)).unwrap_or(Offset::ZERO),
             at_timestamp: offset(at_timestamps.get(&partition)),
         };
         (partition, range)
@@ -121,7 +130,7 @@ fn place(
     start_at: StartAt,
     range: Range,
 ) -> Result<Offset, ClientError> {
-    let Range { start, end, at_timestamp } = range;
+    let Range { start, end, limit, at_timestamp } = range;
     match start_at {
         StartAt::Start => Ok(start),
         StartAt::End => Ok(end),
@@ -130,9 +139,10 @@ fn place(
             let records = i64::try_from(records).unwrap_or(i64::MAX);
             Ok(Offset(end.0.saturating_sub(records)).max(start))
         }
-        StartAt::Offset(offset) if offset <= end => Ok(offset.max(start)),
+        StartAt::Offset(offset) if offset <= limit => Ok(offset.max(start)),
         StartAt::Offset(offset) => {
-            Err(ClientError::OffsetOutOfRange { partition: partition.clone(), offset, start, end })
+            let partition = partition.clone();
+            Err(ClientError::OffsetOutOfRange { partition, offset, start, end: limit })
         }
     }
 }
@@ -147,7 +157,8 @@ mod tests {
     fn every_way_to_begin_stays_within_the_partition() {
         let name = TopicName::new("t").expect("a name");
         let partition = TopicPartition::new(name, PartitionId(0));
-        let range = Range { start: Offset(10), end: Offset(20), at_timestamp: None };
+        let range =
+            Range { start: Offset(10), end: Offset(20), limit: Offset(22), at_timestamp: None };
         let found = Range { at_timestamp: Some(Offset(15)), ..range };
         for (start_at, range, expected) in [
             (StartAt::Start, range, 10),
@@ -155,6 +166,8 @@ mod tests {
             (StartAt::Offset(Offset(3)), range, 10),
             (StartAt::Offset(Offset(12)), range, 12),
             (StartAt::Offset(Offset(20)), range, 20),
+            // Behind a transaction that is open.
+            (StartAt::Offset(Offset(22)), range, 22),
             (StartAt::BeforeEnd(3), range, 17),
             (StartAt::BeforeEnd(u64::MAX), range, 10),
             (StartAt::Timestamp(TimestampMs(1)), found, 15),
@@ -163,7 +176,7 @@ mod tests {
             let offset = place(&partition, start_at, range).expect("in range");
             assert_eq!(offset, Offset(expected), "{start_at:?}");
         }
-        let beyond = place(&partition, StartAt::Offset(Offset(21)), range);
+        let beyond = place(&partition, StartAt::Offset(Offset(23)), range);
         assert!(matches!(beyond, Err(ClientError::OffsetOutOfRange { .. })));
     }
 }

@@ -3,7 +3,7 @@
 use logway_wire::WireString;
 use logway_wire::messages::DeleteGroupsRequest;
 
-use super::coordinator::AfterBreak;
+use crate::coordinator::{AfterBreak, CoordinatorKey};
 use crate::error::check;
 use crate::{Client, ClientError};
 
@@ -15,9 +15,13 @@ impl Client {
             ..DeleteGroupsRequest::default()
         };
         let response = self
-            .call_coordinator(group, i16::MAX, AfterBreak::GiveUp, request, |response| {
-                response.results.first().map_or(0, |result| result.error_code)
-            })
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                i16::MAX,
+                AfterBreak::GiveUp,
+                request,
+                |response| response.results.first().map_or(0, |result| result.error_code),
+            )
             .await?;
         let what = || format!("delete group '{group}'");
         response.results.iter().try_for_each(|result| check(what, result.error_code, None))

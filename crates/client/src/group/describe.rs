@@ -17,11 +17,10 @@ use logway_wire::messages::{
     ConsumerGroupDescribeRequest, DescribeGroupsRequest, StreamsGroupDescribeRequest,
 };
 
-use super::Coordinator;
 use super::consumer_protocol::{CONSUMER_PROTOCOL, decode_assignment, named};
-use super::coordinator::AfterBreak;
+use crate::coordinator::{AfterBreak, CoordinatorKey};
 use crate::error::check;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Coordinator};
 
 /// The state in which a group's coordinator shows a group that does not exist.
 const DEAD: &str = "Dead";
@@ -117,9 +116,13 @@ impl Client {
             ..StreamsGroupDescribeRequest::default()
         };
         let response = self
-            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
-                response.groups.first().map_or(0, |group| group.error_code)
-            })
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                i16::MAX,
+                AfterBreak::Repeat,
+                request,
+                |response| response.groups.first().map_or(0, |group| group.error_code),
+            )
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;
@@ -136,9 +139,13 @@ impl Client {
             ..ConsumerGroupDescribeRequest::default()
         };
         let response = self
-            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
-                response.groups.first().map_or(0, |group| group.error_code)
-            })
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                i16::MAX,
+                AfterBreak::Repeat,
+                request,
+                |response| response.groups.first().map_or(0, |group| group.error_code),
+            )
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;
@@ -155,9 +162,13 @@ impl Client {
             ..DescribeGroupsRequest::default()
         };
         let response = self
-            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
-                response.groups.first().map_or(0, |group| group.error_code)
-            })
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                i16::MAX,
+                AfterBreak::Repeat,
+                request,
+                |response| response.groups.first().map_or(0, |group| group.error_code),
+            )
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;

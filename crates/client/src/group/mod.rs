@@ -1,11 +1,10 @@
 //! Consumer groups: as whoever administers a cluster sees them, and as their members do.
 //!
-//! All that concerns one group goes to its coordinator, which may move: see [`coordinator`]. What
+//! All that concerns one group goes to its coordinator, which may move: see [`crate::coordinator`]. What
 //! administers groups are methods of [`crate::Client`]; [`GroupConsumer`] is a member.
 
 mod assignor;
 mod consumer_protocol;
-mod coordinator;
 mod delete;
 mod describe;
 mod group_consumer;
@@ -14,7 +13,6 @@ mod list;
 mod membership;
 mod offsets;
 
-pub use coordinator::Coordinator;
 pub use describe::{GroupDescription, GroupMember, GroupType};
 pub use group_consumer::{GroupConsumer, GroupEvent, GroupOptions};
 pub use list::ListedGroup;

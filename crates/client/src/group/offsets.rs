@@ -15,8 +15,8 @@ use logway_wire::messages::{
 };
 use logway_wire::{Message, RawTaggedField, UnreadAge, WireString};
 
-use super::coordinator::{AfterBreak, is_unsettled};
 use crate::admin::by_topic;
+use crate::coordinator::{AfterBreak, CoordinatorKey, is_unsettled};
 use crate::error::{check, error_code};
 use crate::{Client, ClientError};
 
@@ -100,8 +100,15 @@ impl Client {
     ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
         let request = |version| fetch_request(group, partitions, version);
         let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
-        let response =
-            self.call_coordinator(group, version_max, repeat, request, fetch_code).await?;
+        let response = self
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                version_max,
+                repeat,
+                request,
+                fetch_code,
+            )
+            .await?;
         let what = || format!("read the offsets of group '{group}'");
         check(what, fetch_code(&response), None)?;
         committed(response, what)
@@ -135,8 +142,15 @@ impl Client {
             ..OffsetCommitRequest::default()
         };
         let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
-        let response =
-            self.call_coordinator(group, version_max, repeat, request, commit_code).await?;
+        let response = self
+            .call_coordinator(
+                CoordinatorKey::Group(group),
+                version_max,
+                repeat,
+                request,
+                commit_code,
+            )
+            .await?;
         let mut outcomes = BTreeMap::new();
         for topic in &response.topics {
             let Ok(name) = TopicName::new(&topic.name) else { continue };

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::batch::Batch;
 use super::fate::{Fate, Unacknowledged};
+use super::identity::ProducerIdentity;
 use super::outcome::Setback;
 use super::partition_queue::{Appended, PartitionQueue, record_bytes};
 use super::{NewRecord, ProduceSummary, ProducerOptions};
@@ -27,13 +28,20 @@ pub(super) struct Accumulator {
     /// Someone waits: incomplete batches are not to.
     is_pressed: bool,
     failure: Option<ClientError>,
+    /// Who writes, if the brokers are to know.
+    identity: Option<ProducerIdentity>,
     /// The records of batches that will never be stored.
     lost: Unacknowledged,
     summary: ProduceSummary,
 }
 
 impl Accumulator {
-    pub(super) fn new(topic: TopicName, partitions: u32, options: &ProducerOptions) -> Accumulator {
+    pub(super) fn new(
+        topic: TopicName,
+        partitions: u32,
+        options: &ProducerOptions,
+        identity: Option<ProducerIdentity>,
+    ) -> Accumulator {
         let partition_ids = (0..).map(PartitionId).take(partitions as usize);
         let queue = |id| PartitionQueue::new(id, options.compression, options.batch_bytes);
         Accumulator {
@@ -47,6 +55,7 @@ impl Accumulator {
             buffered_records: 0,
             is_pressed: false,
             failure: None,
+            identity,
             lost: Unacknowledged::default(),
             summary: ProduceSummary::default(),
         }
@@ -60,6 +69,17 @@ impl Accumulator {
     /// Ends the producer; the first failure counts.
     pub(super) fn fail(&mut self, failure: ClientError) {
         self.failure.get_or_insert(failure);
+    }
+
+    /// Who writes.
+    pub(super) fn identity(&self) -> Option<ProducerIdentity> {
+        self.identity
+    }
+
+    /// Somebody else writes from now on. All that was taken before has to be acknowledged.
+    pub(super) fn go_on_as(&mut self, identity: ProducerIdentity) {
+        self.identity = Some(identity);
+        self.partitions.iter_mut().for_each(PartitionQueue::restart);
     }
 
     /// Whether everything is acknowledged.

@@ -14,8 +14,8 @@ use crate::ClientError;
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) partition: PartitionId,
-    /// The number of the first record among all that this producer wrote to the partition, from
-    /// 0. It orders batches and gives the sequence.
+    /// The number of the first record among all that this producer wrote to the partition in its
+    /// epoch, from 0. It orders batches and gives the sequence.
     pub(super) first_record: u64,
     pub(super) record_count: u32,
     /// The records before compression: what the batch counts for in the buffer.
@@ -83,7 +83,10 @@ impl Batch {
         };
         let builder = match identity {
             Some(identity) => {
-                builder.with_producer(identity.id, identity.epoch, self.base_sequence())
+                let attributes = builder.attributes();
+                builder
+                    .with_producer(identity.id, identity.epoch, self.base_sequence())
+                    .with_attributes(attributes.with_transactional(identity.is_transactional))
             }
             None => builder,
         };
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     const IDENTITY: ProducerIdentity =
-        ProducerIdentity { id: ProducerId(7), epoch: ProducerEpoch(1) };
+        ProducerIdentity { id: ProducerId(7), epoch: ProducerEpoch(1), is_transactional: false };
 
     #[tokio::test]
     async fn halves_take_the_place_of_the_whole() {

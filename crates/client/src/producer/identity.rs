@@ -11,6 +11,8 @@ use crate::{Client, ClientError};
 pub(super) struct ProducerIdentity {
     pub(super) id: ProducerId,
     pub(super) epoch: ProducerEpoch,
+    /// Whether its batches are part of transactions.
+    pub(super) is_transactional: bool,
 }
 
 /// Asks for an id. It does no harm to ask again: ids that nobody uses are forgotten.
@@ -30,6 +32,7 @@ pub(super) async fn init_producer_id(client: &Client) -> Result<ProducerIdentity
                 return Ok(ProducerIdentity {
                     id: ProducerId(response.producer_id),
                     epoch: ProducerEpoch(response.producer_epoch),
+                    is_transactional: false,
                 });
             }
             Err(error) if !error.is_retriable() || !backoff.pause(&error).await => {

@@ -12,14 +12,18 @@ mod outcome;
 mod partition_queue;
 mod sender;
 mod summary;
+mod transaction;
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::transaction::Transactions;
+pub use self::transaction::{CommittedTransactions, TransactionOptions};
 pub use fate::Unacknowledged;
 use logway_model::{BrokerId, PartitionId, TimestampMs, TopicName, TopicPartition};
 use logway_record::Header;
+use logway_record::TransactionOutcome;
 use logway_wire::messages::ApiVersionsRequest;
 pub use options::{Acks, ProducerOptions};
 pub use summary::{PartitionSummary, ProduceSummary};
@@ -51,6 +55,9 @@ pub struct NewRecord<'a> {
 /// when requests are repeated. The first record that cannot be stored ends the producer: from
 /// then on each call returns that error, and what was not acknowledged is given up.
 ///
+/// With [`ProducerOptions::transaction`] the first record begins a transaction. [`Producer::commit`] and
+/// [`Producer::abort`] end it, and the next record begins another.
+///
 /// Dropping it gives up what is buffered; [`Producer::close`] does not.
 #[derive(Debug)]
 pub struct Producer {
@@ -60,6 +67,7 @@ pub struct Producer {
     shared: Arc<Shared>,
     sender: JoinHandle<()>,
     acks: Acks,
+    transactions: Option<Transactions>,
 }
 
 /// What the producer and its sender task share.
@@ -81,30 +89,46 @@ impl Shared {
 
 impl Producer {
     /// Finds the topic, creating it if the brokers do that by themselves, and becomes a producer
-    /// with an id of its own. Some of the topic's partitions may lack their leaders: records that
+    /// with an id of its own, or the one of its transactional id. Some of the topic's partitions may lack their leaders: records that
     /// need not go there go elsewhere, the others wait.
+    ///
+    /// # Panics
+    ///
+    /// If there are to be transactions without [`Acks::All`] and idempotence.
     pub async fn open(
         client: Client,
         topic: TopicName,
         options: ProducerOptions,
     ) -> Result<Producer, ClientError> {
         let metadata = client.await_any_leader(&topic, MissingTopic::Create).await?;
-        let identity = match options.is_idempotent() {
-            true => Some(identity::init_producer_id(&client).await?),
-            false => None,
+        let transactions = match options.transaction.clone() {
+            Some(transaction) => {
+                assert!(options.is_idempotent(), "transactions take acks of all, and idempotence");
+                Some(Transactions::init(&client, transaction).await?)
+            }
+            None => None,
+        };
+        let identity = match (&transactions, options.is_idempotent()) {
+            (Some(transactions), _) => Some(transactions.identity()),
+            (None, true) => Some(identity::init_producer_id(&client).await?),
+            (None, false) => None,
         };
         let partitions = metadata.topics.get(&topic).map_or(0, |topic| topic.partitions.len());
         let partitions =
             u32::try_from(partitions).expect("no response has room for 2^32 partitions");
 
         let shared = Arc::new(Shared {
-            accumulator: Mutex::new(Accumulator::new(topic.clone(), partitions, &options)),
+            accumulator: Mutex::new(Accumulator::new(
+                topic.clone(),
+                partitions,
+                &options,
+                identity,
+            )),
             work: Notify::new(),
             progress: Notify::new(),
         });
         let acks = options.acks;
-        let sender =
-            Sender::new(client.clone(), topic.clone(), options, identity, Arc::clone(&shared));
+        let sender = Sender::new(client.clone(), topic.clone(), options, Arc::clone(&shared));
         let first = RandomState::new().hash_one(topic.as_str()) as u32;
         Ok(Producer {
             topic,
@@ -113,6 +137,7 @@ impl Producer {
             shared,
             sender: tokio::spawn(sender.run()),
             acks,
+            transactions,
         })
     }
 
@@ -133,6 +158,9 @@ impl Producer {
                         choose_partition(&mut self.partitioner, &accumulator, &record, has_leader);
                     let appended = accumulator.append(partition, &record)?;
                     drop(accumulator);
+                    if let Some(transactions) = &mut self.transactions {
+                        transactions.took_record();
+                    }
                     if appended.is_news {
                         self.shared.work.notify_one();
                     }
@@ -166,6 +194,48 @@ impl Producer {
             Acks::None => self.await_readers().await,
             Acks::Leader | Acks::All => Ok(()),
         }
+    }
+
+    /// Waits until everything is acknowledged, and commits it. Without records there is nothing to commit.
+    ///
+    /// # Errors
+    ///
+    /// What keeps records from being stored, and what the coordinator says. Then the transaction is to be aborted.
+    ///
+    /// # Panics
+    ///
+    /// Without [`ProducerOptions::transaction`].
+    pub async fn commit(&mut self) -> Result<(), ClientError> {
+        self.flush().await?;
+        let transactions = self.transactions.as_mut().expect(NO_TRANSACTIONS);
+        if transactions.end(TransactionOutcome::Commit).await?.is_some() {
+            self.shared.lock().go_on_as(transactions.identity());
+        }
+        Ok(())
+    }
+
+    /// Gives up the transaction that is open, and ends the producer. Returns how the transaction has ended, `None` if
+    /// there was none. A commit that was given up while it waited for its answer cannot be undone, and is seen through.
+    ///
+    /// # Errors
+    ///
+    /// What the coordinator says, or that it cannot be asked. It aborts the transaction by itself when
+    /// [`TransactionOptions::timeout`] is over.
+    ///
+    /// # Panics
+    ///
+    /// Without [`ProducerOptions::transaction`].
+    pub async fn abort(&mut self) -> Result<Option<TransactionOutcome>, ClientError> {
+        self.shared.lock().fail(ClientError::Stopped { task: "producer" });
+        self.shared.work.notify_one();
+        // What is on its way to a leader comes too late: its epoch is over.
+        let transactions = self.transactions.as_mut().expect(NO_TRANSACTIONS);
+        transactions.end(TransactionOutcome::Abort).await
+    }
+
+    /// What has been committed; `None` for a producer without transactions.
+    pub fn committed(&self) -> Option<CommittedTransactions> {
+        self.transactions.as_ref().map(Transactions::committed)
     }
 
     /// What has been acknowledged so far.
@@ -214,6 +284,9 @@ impl Drop for Producer {
         self.sender.abort();
     }
 }
+
+/// What a caller has to see to.
+const NO_TRANSACTIONS: &str = "the producer was opened with a transactional id";
 
 /// Records without a key fill one batch after the other, each in the next partition that has a
 /// leader.

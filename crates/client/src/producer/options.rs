@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use logway_record::Compression;
 
+use super::TransactionOptions;
+
 /// Whose acknowledgement a record needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acks {
@@ -34,6 +36,8 @@ pub struct ProducerOptions {
     /// Whether requests may be repeated without storing records twice (KIP-98). It takes
     /// [`Acks::All`]; with less it is ignored, and only what was surely not stored is repeated.
     pub idempotence: bool,
+    /// Whether to write by transactions, and how. It takes [`Acks::All`] and idempotence.
+    pub transaction: Option<TransactionOptions>,
     /// How batches are compressed.
     pub compression: Compression,
     /// How large batches grow before compression, unless a single record is larger.
@@ -54,6 +58,7 @@ impl Default for ProducerOptions {
         ProducerOptions {
             acks: Acks::All,
             idempotence: true,
+            transaction: None,
             compression: Compression::None,
             batch_bytes: 256 << 10,
             linger: Duration::from_millis(5),

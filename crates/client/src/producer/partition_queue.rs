@@ -185,6 +185,14 @@ impl PartitionQueue {
         self.obstacle = None;
     }
 
+    /// Counts from 0 again: the producer has another epoch, and nothing of the one before is left.
+    pub(super) fn restart(&mut self) {
+        assert!(!self.has_waiting() && !self.is_in_flight(), "records belong to one epoch");
+        self.next_record = 0;
+        self.is_known = false;
+        self.obstacle = None;
+    }
+
     /// Takes note that a batch will never be stored.
     pub(super) fn lost(&mut self, first_record: u64) {
         self.in_flight.remove(&first_record);

@@ -1,18 +1,18 @@
 //! The task that sends batches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
-use logway_wire::WireString;
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
+use logway_wire::{Message, Request, VersionRange, WireString};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::batch::Batch;
 use super::fate::Fate;
-use super::identity::ProducerIdentity;
 use super::outcome::{self, Circumstances, Outcome, Setback};
 use super::{Acks, ProducerOptions, Shared};
 use crate::client::not_ready;
@@ -26,6 +26,9 @@ const ACK_TIMEOUT_MS: i32 = 20_000;
 /// The version that replaced topic names by topic ids, less one.
 const LAST_VERSION_WITH_NAMES: i16 = 12;
 
+/// From this version on a partition becomes part of a transaction by being written to (KIP-890).
+const FIRST_VERSION_THAT_ADDS_PARTITIONS: i16 = 12;
+
 /// How many bytes of batches go into one request, unless a single batch is larger.
 const REQUEST_BYTES: usize = 4 << 20;
 
@@ -38,7 +41,8 @@ pub(super) struct Sender {
     client: Client,
     topic: TopicName,
     options: ProducerOptions,
-    identity: Option<ProducerIdentity>,
+    /// With which its batches are written, if any.
+    transactional_id: Option<WireString>,
     shared: Arc<Shared>,
     requests: JoinSet<Finished>,
     requests_in_flight: HashMap<BrokerId, usize>,
@@ -64,15 +68,17 @@ impl Sender {
         client: Client,
         topic: TopicName,
         options: ProducerOptions,
-        identity: Option<ProducerIdentity>,
         shared: Arc<Shared>,
     ) -> Sender {
         Sender {
             delays: client.delays(),
             client,
             topic,
+            transactional_id: options
+                .transaction
+                .as_ref()
+                .map(|transaction| WireString::copy_of(&transaction.id)),
             options,
-            identity,
             shared,
             requests: JoinSet::new(),
             requests_in_flight: HashMap::new(),
@@ -190,12 +196,16 @@ impl Sender {
         };
         let has_topic_id = !request.topic_data.iter().any(|topic| topic.topic_id.is_zero());
         let version_max = if has_topic_id { i16::MAX } else { LAST_VERSION_WITH_NAMES };
+        let version_min = match self.transactional_id {
+            Some(_) => FIRST_VERSION_THAT_ADDS_PARTITIONS,
+            None => i16::MIN,
+        };
         let acks = self.options.acks;
         match self.client.broker(leader).await {
             Err(error) => self.finish(Finished { leader, batches, result: Err(error) }),
             Ok(connection) => {
                 batches.iter().for_each(|batch| self.shared.lock().sent(batch));
-                match start(&connection, &request, version_max, acks).await {
+                match start(&connection, &request, version_min..=version_max, acks).await {
                     Err(error) => self.finish(Finished { leader, batches, result: Err(error) }),
                     Ok(response) => {
                         let finished =
@@ -209,9 +219,10 @@ impl Sender {
 
     fn request(&self, batches: &mut [Batch]) -> Result<ProduceRequest, ClientError> {
         let metadata = self.client.metadata();
+        let identity = self.shared.lock().identity();
         let mut partition_data = Vec::with_capacity(batches.len());
         for batch in batches {
-            let records = batch.encode(self.identity).map_err(|source| {
+            let records = batch.encode(identity).map_err(|source| {
                 let partition = batch.topic_partition(&self.topic);
                 ClientError::UnwritableRecord { partition, source }
             })?;
@@ -229,7 +240,7 @@ impl Sender {
             ..TopicProduceData::default()
         };
         Ok(ProduceRequest {
-            transactional_id: None,
+            transactional_id: self.transactional_id.clone(),
             acks: self.options.acks.to_wire(),
             timeout_ms: ACK_TIMEOUT_MS,
             topic_data: vec![topic],
@@ -274,7 +285,7 @@ impl Sender {
         batch: &Batch,
         result: &Result<Option<ProduceResponse>, ClientError>,
     ) -> Outcome {
-        let is_idempotent = self.identity.is_some();
+        let is_idempotent = self.options.is_idempotent();
         let response = match result {
             Err(error) => return outcome::of_failure(error.clone(), is_idempotent),
             Ok(None) => return Outcome::Stored(None),
@@ -343,11 +354,19 @@ impl Sender {
 async fn start(
     connection: &Connection,
     request: &ProduceRequest,
-    version_max: i16,
+    versions: RangeInclusive<i16>,
     acks: Acks,
 ) -> Result<impl Future<Output = Result<Option<ProduceResponse>, ClientError>> + use<>, ClientError>
 {
-    let version = connection.version_for::<ProduceRequest>(version_max)?;
+    let version = connection.version_for::<ProduceRequest>(*versions.end())?;
+    if version < *versions.start() {
+        return Err(ClientError::Unsupported {
+            address: connection.address().clone(),
+            api: ProduceRequest::API_KEY.name(),
+            ours: VersionRange { min: *versions.start(), ..ProduceRequest::VALID_VERSIONS },
+            announced: connection.versions().announced(ProduceRequest::API_KEY),
+        });
+    }
     let (written, pending) = match acks {
         Acks::None => (Some(connection.send_unanswered(request, version).await?), None),
         Acks::Leader | Acks::All => (None, Some(connection.send(request, version).await?)),

@@ -9,3 +9,4 @@ mod fake_coordinator;
 mod group;
 mod metadata;
 mod producer;
+mod transactions;

@@ -14,8 +14,11 @@ impl GroupEpoch {
     pub const LEAVING: GroupEpoch = GroupEpoch(-1);
     /// What a static member says that leaves and will be back.
     pub const LEAVING_FOR_NOW: GroupEpoch = GroupEpoch(-2);
-    /// The epoch of an assignment that was never made.
+    /// The epoch before that of a member that has just joined.
     pub const NONE: GroupEpoch = GroupEpoch(-1);
+    /// The epoch of a group and of its assignment before there is any, as in Kafka. Who joins is at it while the first
+    /// assignment waits: at epoch 0 it would have to join again.
+    pub const BEFORE_FIRST: GroupEpoch = GroupEpoch(1);
 
     /// The epoch after this one.
     #[must_use]

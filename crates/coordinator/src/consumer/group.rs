@@ -219,7 +219,7 @@ impl ConsumerGroup {
     }
 
     pub(crate) fn epoch(&self) -> GroupEpoch {
-        self.version.map_or(GroupEpoch::default(), |version| version.epoch)
+        self.version.map_or(GroupEpoch::BEFORE_FIRST, |version| version.epoch)
     }
 
     pub(crate) fn metadata_hash(&self) -> i64 {
@@ -227,7 +227,7 @@ impl ConsumerGroup {
     }
 
     pub(crate) fn assignment_epoch(&self) -> GroupEpoch {
-        self.assignment.map_or(GroupEpoch::NONE, |version| version.epoch)
+        self.assignment.map_or(GroupEpoch::BEFORE_FIRST, |version| version.epoch)
     }
 
     /// When the assignment was made.

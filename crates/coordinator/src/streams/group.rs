@@ -40,10 +40,6 @@ pub(crate) struct StreamsGroup {
     held_bytes: usize,
 }
 
-/// The epoch of a group and of its assignment before there is any. Who joins is at it while the first assignment waits: at
-/// epoch 0 it would have to join again.
-const BEFORE_FIRST_EPOCH: GroupEpoch = GroupEpoch(1);
-
 /// What a holder takes, with its place in a map.
 const HOLDER_BYTES: usize = 160;
 
@@ -184,7 +180,7 @@ impl StreamsGroup {
     }
 
     pub(crate) fn epoch(&self) -> GroupEpoch {
-        self.version.map_or(BEFORE_FIRST_EPOCH, |version| version.epoch)
+        self.version.map_or(GroupEpoch::BEFORE_FIRST, |version| version.epoch)
     }
 
     /// The state of the group as a whole.
@@ -193,7 +189,7 @@ impl StreamsGroup {
     }
 
     pub(crate) fn assignment_epoch(&self) -> GroupEpoch {
-        self.assignment.map_or(BEFORE_FIRST_EPOCH, |version| version.epoch)
+        self.assignment.map_or(GroupEpoch::BEFORE_FIRST, |version| version.epoch)
     }
 
     /// When the assignment was made.

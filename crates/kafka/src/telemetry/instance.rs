@@ -100,7 +100,10 @@ impl Instance {
         if is_early && !is_last {
             return Err(ErrorCode::ThrottlingQuotaExceeded);
         }
-        self.last_pushed = Some(now);
+        // A last push that comes early leaves the interval as it was, as in Kafka.
+        if !is_early {
+            self.last_pushed = Some(now);
+        }
         Ok(())
     }
 
@@ -172,9 +175,15 @@ mod tests {
         assert_eq!(instance.push(false, start + INTERVAL / 2), Ok(()));
         assert_eq!(instance.push(false, start + INTERVAL), early);
         assert_eq!(instance.push(false, start + INTERVAL * 2), Ok(()));
-        assert_eq!(instance.push(true, start + INTERVAL * 2), Ok(()), "the last comes at any time");
-        assert_eq!(instance.push(false, start + INTERVAL * 9), Err(ErrorCode::InvalidRequest));
-        assert_eq!(instance.push(false, start + INTERVAL * 9), Ok(()), "it goes on after all");
+        let half_later = start + INTERVAL * 5 / 2;
+        assert_eq!(instance.push(true, half_later), Ok(()), "the last comes at any time");
+        assert_eq!(instance.push(false, half_later), Err(ErrorCode::InvalidRequest));
+        assert_eq!(instance.push(false, half_later), early, "it goes on after all");
+        assert_eq!(
+            instance.push(false, start + INTERVAL * 3),
+            Ok(()),
+            "an interval after the one before the last"
+        );
     }
 
     #[test]

@@ -133,6 +133,13 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::TransactionalIdNotFound => {
             Some("see the transactional ids with 'logway txn list'")
         }
+        ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch => Some(
+            "another producer has taken the transactional id, or the transaction took longer than \
+             --transaction-timeout",
+        ),
+        ErrorCode::InvalidTransactionTimeout => Some(
+            "brokers take no more than their transaction.max.timeout.ms, by default 15 minutes",
+        ),
         ErrorCode::NonEmptyGroup | ErrorCode::UnknownMemberId => Some(
             "stop the group's members first; see who they are with 'logway group describe GROUP'",
         ),

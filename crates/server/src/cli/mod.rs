@@ -92,7 +92,7 @@ enum Command {
     /// List, describe, move and delete consumer groups
     #[command(subcommand)]
     Group(group::GroupCommand),
-    /// List and describe transactions
+    /// List and describe transactions, and abort those that hang
     #[command(subcommand)]
     Txn(txn::TxnCommand),
     /// Show and change the settings of topics, brokers, groups and client metrics

@@ -229,26 +229,26 @@ fn a_producer_commits_for_a_member_in_the_epoch_of_that_member() {
         let assigned = told.assignment.into_iter().flat_map(|it| it.topic_partitions);
         (told.member_epoch, assigned.flat_map(|it| it.partitions).collect::<Vec<_>>())
     };
-    assert_eq!(ask(&mut driver, joining("g", "a")).member_epoch, 1);
+    assert_eq!(ask(&mut driver, joining("g", "a")).member_epoch, 2);
     assert_eq!(code(&mut driver, joining("g", "b")), ErrorCode::None);
-    let (epoch, kept) = beat(&mut driver, "a", 1, has(&[0, 1, 2]));
-    assert_eq!((epoch, kept.len()), (1, 2), "a is to give something up");
-    assert_eq!(beat(&mut driver, "a", 1, has(&kept)).0, 2);
-    let (epoch, got) = beat(&mut driver, "b", 2, Some(Vec::new()));
-    assert_eq!((epoch, got.len()), (2, 1), "b has it");
+    let (epoch, kept) = beat(&mut driver, "a", 2, has(&[0, 1, 2]));
+    assert_eq!((epoch, kept.len()), (2, 2), "a is to give something up");
+    assert_eq!(beat(&mut driver, "a", 2, has(&kept)).0, 3);
+    let (epoch, got) = beat(&mut driver, "b", 3, Some(Vec::new()));
+    assert_eq!((epoch, got.len()), (3, 1), "b has it");
     let (kept, got) = (kept[0], got[0]);
     let is_static: fn(&mut TxnOffsetCommitRequest) =
         |request| request.group_instance_id = Some("i".into());
     for (member, partition, change, expected) in [
+        (("a", 3), kept, None, ErrorCode::None),
+        (("a", 4), kept, None, ErrorCode::IllegalGeneration),
         (("a", 2), kept, None, ErrorCode::None),
-        (("a", 3), kept, None, ErrorCode::IllegalGeneration),
-        (("a", 1), kept, None, ErrorCode::None),
-        (("a", 1), got, None, ErrorCode::IllegalGeneration),
-        (("b", 1), got, None, ErrorCode::IllegalGeneration),
+        (("a", 2), got, None, ErrorCode::IllegalGeneration),
+        (("b", 2), got, None, ErrorCode::IllegalGeneration),
         (("a", 0), kept, None, ErrorCode::IllegalGeneration),
         (("a", -1), kept, None, ErrorCode::IllegalGeneration),
-        (("c", 2), kept, None, ErrorCode::UnknownMemberId),
-        (("", 2), kept, None, ErrorCode::UnknownMemberId),
+        (("c", 3), kept, None, ErrorCode::UnknownMemberId),
+        (("", 3), kept, None, ErrorCode::UnknownMemberId),
         (("", -1), kept, Some(is_static), ErrorCode::UnknownMemberId),
         (("", -1), kept, None, ErrorCode::None),
     ] {

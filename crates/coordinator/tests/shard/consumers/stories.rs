@@ -52,13 +52,13 @@ fn epochs_fence() {
     *story.member("a") = before;
     story.heartbeat("a");
     story.note("one that is too far behind or ahead is fenced, and joins again with nothing");
-    story.member("a").epoch = 1;
+    story.member("a").epoch = 2;
     story.heartbeat("a");
     story.member("a").epoch = 99;
     story.heartbeat("a");
     story.join("a");
     story.note("who is not known has to join");
-    story.member("z").epoch = 3;
+    story.member("z").epoch = 4;
     story.heartbeat("z");
     assert_snapshot!(story.text());
 }
@@ -101,7 +101,7 @@ fn a_static_member_restarts() {
     story.join("a2");
     story.heartbeat("b");
     story.note("the former one is fenced; a third one with the same instance may not join");
-    story.member("a").epoch = 2;
+    story.member("a").epoch = 3;
     story.heartbeat("a");
     story.join("a3");
     story.note("it leaves for now and does not come back");
@@ -187,13 +187,13 @@ fn offsets_of_members() {
     story.heartbeat("b");
     let former = story.member("b").clone();
     story.heartbeat("b");
-    story.member("b").epoch = 2;
+    story.member("b").epoch = 3;
     story.commit("b", 2, 20);
     story.commit("b", 0, 21);
     story.fetch("b");
     *story.member("b") = former;
     story.note("strangers may not, and nor may who has left");
-    story.member("z").epoch = 4;
+    story.member("z").epoch = 5;
     story.commit("z", 0, 1);
     story.member("tool").epoch = -1;
     story.commit("tool", 0, 1);
@@ -202,7 +202,7 @@ fn offsets_of_members() {
         story.leave(name, -1);
     }
     story.commit("tool", 0, 1);
-    story.member("a").epoch = 4;
+    story.member("a").epoch = 5;
     story.commit("a", 0, 2);
     assert_snapshot!(story.text());
 }

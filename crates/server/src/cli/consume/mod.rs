@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use logway_client::{
-    BrokerAddress, Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic,
-    StartAt,
+    BrokerAddress, Client, ClientError, Consumer, ConsumerOptions, FetchEvent, Isolation,
+    MissingTopic, StartAt,
 };
 use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
 
@@ -39,6 +39,7 @@ use super::template::Template;
   logway consume events -f '%T{rfc3339} %v{hex}\\n'
   logway consume events --format json -e | logway produce copy --input-format json
   logway consume events --group billing         what falls to a member of a group
+  logway consume orders --isolation read-committed
   logway consume events --grpc 127.0.0.1:4572 --filter 'value.age >= 18' --field user.name
 
 Template:
@@ -78,8 +79,12 @@ pub(super) struct ConsumeArgs {
     /// Commit nothing
     #[arg(long, requires = "group")]
     no_commit: bool,
+    /// What to see of transactions: all records, or those that are committed, and then nothing behind the
+    /// first transaction that is open
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    isolation: IsolationLevel,
     /// Read through the log service at this address, which may filter records and fields of their values
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "group")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["group", "isolation"])]
     grpc: Option<BrokerAddress>,
     /// Only records of which this is true, as in 'value.age >= 18': the log service's expressions
     #[arg(long, requires = "grpc", value_name = "EXPRESSION")]
@@ -92,6 +97,23 @@ pub(super) struct ConsumeArgs {
     template: Option<Template>,
     #[command(flatten)]
     encodings: Encodings,
+}
+
+/// What to see of transactions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum IsolationLevel {
+    #[default]
+    ReadUncommitted,
+    ReadCommitted,
+}
+
+impl From<IsolationLevel> for Isolation {
+    fn from(level: IsolationLevel) -> Isolation {
+        match level {
+            IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
+            IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+        }
+    }
 }
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -123,7 +145,8 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
 
 impl ConsumeArgs {
     fn consumer_options(&self) -> ConsumerOptions {
-        let options = ConsumerOptions { stops_at_end: self.exit_at_end, ..Default::default() };
+        let (stops_at_end, isolation) = (self.exit_at_end, self.isolation.into());
+        let options = ConsumerOptions { stops_at_end, isolation, ..Default::default() };
         match self.exit_at_end {
             true => ConsumerOptions { patience: PATIENCE_TO_THE_END, ..options },
             false => options,

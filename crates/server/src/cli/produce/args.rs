@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use logway_client::Acks;
+use logway_client::{Acks, TransactionOptions};
 use logway_model::TopicName;
 use logway_record::{Compression, Header};
 
@@ -16,6 +17,7 @@ use crate::cli::byte_encoding::ByteEncoding;
 use crate::cli::error::CliError;
 use crate::cli::escape::unescape;
 use crate::cli::hint::Subject;
+use crate::cli::timestamp;
 
 /// Write records to a topic: one per line of files or stdin, or cut otherwise
 ///
@@ -32,6 +34,7 @@ use crate::cli::hint::Subject;
   find . -print0 | logway produce paths -d '\\0'           records end in NUL
   logway produce users users.jsonl --key-field user.id    keys are part of the values
   echo 00ff:cafe | logway produce t -k : --key-encoding hex --value-encoding hex
+  logway produce orders orders.txt --transactional-id loader --transaction-records 1000
   logway consume events -e --format json | logway produce copy --input-format json")]
 pub(in crate::cli) struct ProduceArgs {
     /// Topic to write to
@@ -89,6 +92,28 @@ pub(in crate::cli) struct ProduceArgs {
     /// Who has to store a record: nobody, the leader, or all in-sync replicas
     #[arg(long, default_value = "all", value_parser = acks_parser())]
     pub(super) acks: Acks,
+    /// Write by transactions of this transactional id: who reads committed records sees all records of a
+    /// transaction, or none. Another producer that takes the id ends this one. Ctrl-C and errors abort the
+    /// transaction that is open
+    #[arg(long, value_name = "ID")]
+    pub(super) transactional_id: Option<String>,
+    /// Commit after every COUNT records, and at the end [default: at the end of the input]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "transactional_id",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub(super) transaction_records: Option<u64>,
+    /// How long a transaction may take before the broker aborts it, as 90s or 5m
+    #[arg(
+        long,
+        value_name = "PERIOD",
+        requires = "transactional_id",
+        default_value = "1m",
+        value_parser = timestamp::parse_period_ms
+    )]
+    transaction_timeout: i64,
     /// Send a record without a value, a tombstone, where the value is empty
     #[arg(long)]
     tombstone: bool,
@@ -157,6 +182,16 @@ impl ProduceArgs {
     /// What a failure would be about.
     pub(in crate::cli) fn subject(&self) -> Subject {
         Subject { topic: Some(self.topic.to_string()), ..Subject::default() }
+    }
+
+    /// By which transactions records are written, if by any.
+    pub(super) fn transaction(&self) -> Result<Option<TransactionOptions>, CliError> {
+        let Some(id) = self.transactional_id.clone() else { return Ok(None) };
+        if self.acks != Acks::All {
+            return Err(CliError::Usage("--transactional-id takes --acks all".to_owned()));
+        }
+        let timeout = Duration::from_millis(self.transaction_timeout.unsigned_abs());
+        Ok(Some(TransactionOptions { id, timeout }))
     }
 
     /// How pieces of the input become records.

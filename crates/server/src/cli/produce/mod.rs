@@ -11,6 +11,7 @@ mod pieces;
 mod progress;
 mod report;
 mod text;
+mod transaction;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ use self::blocks::Block;
 use self::delimiter::Delimiter;
 use self::input_record::{InputForm, InputRecord, KeySource};
 use self::progress::Progress;
+use self::report::Counted;
 pub(super) use self::report::Report;
 use super::GlobalArgs;
 use super::ends::{Ends, Second};
@@ -43,6 +45,7 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
     let size = input::look_at(&args.files, source.expects_text)?;
     let options = ProducerOptions {
         acks: args.acks,
+        transaction: args.transaction()?,
         compression: args.compression,
         ..ProducerOptions::default()
     };
@@ -58,11 +61,14 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
     }
     let progress = Progress::start(size);
     let sent = tokio::select! {
-        sent = source.send(blocks, &mut producer, &progress) => sent,
+        sent = source.send(blocks, &mut producer, &progress, args.transaction_records) => sent,
         end = ends.any() => Err(CliError::Ended(end)),
     };
     progress.finish();
-    let outcome = finish(sent, &mut producer, &mut ends).await;
+    let outcome = match args.transactional_id {
+        Some(_) => transaction::finish(sent, &mut producer, &mut ends).await,
+        None => finish(sent, &mut producer, &mut ends).await,
+    };
     if matches!(&outcome, Err(error) if error.is_of_cluster()) {
         tokio::select! {
             () = producer.settle() => {}
@@ -76,11 +82,14 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
     if has_news || matches!(outcome, Ok(()) | Err(CliError::Ended(_))) {
         let elapsed = started.elapsed();
         eprintln!("{}", report::line(&args.topic, args.acks, &summary, elapsed));
+        let committed = producer.committed();
+        committed.iter().for_each(|committed| eprintln!("{}", report::committed_line(committed)));
         for line in report::unacknowledged_lines(&unacknowledged) {
             eprintln!("{line}");
         }
         if global.format == Format::Json {
-            output::print_json(&report::json(&args.topic, &summary, &unacknowledged, elapsed))?;
+            let counted = Counted { summary, unacknowledged, committed };
+            output::print_json(&report::json(&args.topic, &counted, elapsed))?;
         }
     }
     outcome
@@ -141,7 +150,9 @@ impl Source {
         mut blocks: mpsc::Receiver<Result<Block, CliError>>,
         producer: &mut Producer,
         progress: &Progress,
+        transaction_records: Option<u64>,
     ) -> Result<(), CliError> {
+        let mut sent_records: u64 = 0;
         while let Some(block) = blocks.recv().await {
             let block = block?;
             for remark in &block.remarks {
@@ -156,6 +167,10 @@ impl Source {
                 if let Some(record) = record.map_err(|error| self.with_advice(error))? {
                     let sent = producer.send(self.new_record(&record)).await;
                     sent.map_err(|error| self.with_advice_on_partition(error))?;
+                    sent_records += 1;
+                    if transaction_records.is_some_and(|count| sent_records.is_multiple_of(count)) {
+                        producer.commit().await?;
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use logway_client::{Acks, ProduceSummary, Unacknowledged};
+use logway_client::{Acks, CommittedTransactions, ProduceSummary, Unacknowledged};
 use logway_model::TopicName;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +22,10 @@ pub(in crate::cli) struct Report<'a> {
     unsent_records: u64,
     /// Records that were sent, and no answer says whether they are stored
     unanswered_records: u64,
+    /// Records of transactions that were committed; `null` without `--transactional-id`
+    committed_records: Option<u64>,
+    /// Transactions that were committed; `null` without `--transactional-id`
+    committed_transactions: Option<u64>,
     /// Bytes of the batches before compression
     size_bytes: u64,
     batches: u64,
@@ -38,6 +42,14 @@ struct PartitionReport {
     first_offset: Option<i64>,
     /// Inclusive; records of others may lie in between
     last_offset: Option<i64>,
+}
+
+/// What a producer has counted.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) summary: ProduceSummary,
+    pub(super) unacknowledged: Unacknowledged,
+    pub(super) committed: Option<CommittedTransactions>,
 }
 
 /// What has been produced, for people.
@@ -78,6 +90,15 @@ pub(super) fn unacknowledged_lines(unacknowledged: &Unacknowledged) -> Vec<Strin
     .collect()
 }
 
+/// What has been committed, for people.
+pub(super) fn committed_line(committed: &CommittedTransactions) -> String {
+    let records = count_of_records(committed.records);
+    match committed.transactions {
+        1 => format!("committed 1 transaction of {records}"),
+        transactions => format!("committed {} transactions of {records}", count(transactions)),
+    }
+}
+
 fn count_of_records(records: u64) -> String {
     match records {
         1 => "1 record".to_owned(),
@@ -86,12 +107,8 @@ fn count_of_records(records: u64) -> String {
 }
 
 /// The same as data.
-pub(super) fn json<'a>(
-    topic: &'a TopicName,
-    summary: &ProduceSummary,
-    unacknowledged: &Unacknowledged,
-    elapsed: Duration,
-) -> Report<'a> {
+pub(super) fn json<'a>(topic: &'a TopicName, counted: &Counted, elapsed: Duration) -> Report<'a> {
+    let Counted { summary, unacknowledged, committed } = counted;
     let partitions = summary.partitions.iter().map(|(id, partition)| PartitionReport {
         partition: id.0,
         records: partition.records,
@@ -104,6 +121,8 @@ pub(super) fn json<'a>(
         refused_records: unacknowledged.refused_records,
         unsent_records: unacknowledged.unsent_records,
         unanswered_records: unacknowledged.unanswered_records,
+        committed_records: committed.map(|committed| committed.records),
+        committed_transactions: committed.map(|committed| committed.transactions),
         size_bytes: summary.bytes,
         batches: summary.batches,
         seconds: elapsed.as_secs_f64(),
@@ -146,11 +165,13 @@ mod tests {
                 "3,000 records more were sent and not acknowledged: stored or not, nobody can say"
             ]
         );
-        let json = serde_json::to_string(&json(&topic, &summary, &unacknowledged, elapsed))
-            .expect("serializable");
+        let committed = CommittedTransactions { transactions: 2, records: 1500 };
+        assert_eq!(committed_line(&committed), "committed 2 transactions of 1,500 records");
+        let counted = Counted { summary, unacknowledged, committed: Some(committed) };
+        let json = serde_json::to_string(&json(&topic, &counted, elapsed)).expect("serializable");
         assert_eq!(
             json,
-            r#"{"topic":"t","records":2000,"refused_records":1,"unsent_records":0,"unanswered_records":3000,"size_bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
+            r#"{"topic":"t","records":2000,"refused_records":1,"unsent_records":0,"unanswered_records":3000,"committed_records":1500,"committed_transactions":2,"size_bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
         );
     }
 }

@@ -1,7 +1,7 @@
 //! `logway txn list`.
 
 use clap::Args;
-use logway_client::ListedTransaction;
+use logway_client::{ListedTransaction, TransactionFilter};
 use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,8 +43,9 @@ pub(super) struct Row {
 
 pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let name = |asked: &String| STATES.into_iter().find(|state| state.eq_ignore_ascii_case(asked));
-    let states: Vec<String> = args.states.iter().filter_map(name).map(str::to_owned).collect();
-    let listed = global.client()?.list_transactions(&states).await?;
+    let states = args.states.iter().filter_map(name).map(str::to_owned).collect();
+    let filter = TransactionFilter { states, ..TransactionFilter::default() };
+    let listed = global.client()?.list_transactions(&filter).await?;
     let rows: Vec<Row> = listed.into_iter().map(Row::from).collect();
     match global.format {
         Format::Json => output::print_json(&rows),

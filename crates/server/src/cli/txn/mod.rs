@@ -1,7 +1,10 @@
-//! `logway txn`: transactions, as their coordinators know them.
+//! `logway txn`: transactions, as their coordinators know them, and as the logs of partitions do.
 
+mod abort;
 mod describe;
+mod find_hanging;
 mod list;
+mod open_row;
 
 use clap::Subcommand;
 
@@ -14,6 +17,8 @@ use super::shapes::Shape;
 pub(super) enum TxnCommand {
     List(list::ListArgs),
     Describe(describe::DescribeArgs),
+    FindHanging(find_hanging::FindHangingArgs),
+    Abort(abort::AbortArgs),
 }
 
 /// What the commands print as JSON.
@@ -21,6 +26,8 @@ pub(super) fn shapes() -> Vec<Shape> {
     vec![
         Shape::document::<Vec<list::Row>>("txn list"),
         Shape::document::<Vec<describe::Described>>("txn describe"),
+        Shape::document::<Vec<open_row::OpenRow>>("txn find-hanging"),
+        Shape::document::<abort::Aborted>("txn abort"),
     ]
 }
 
@@ -29,5 +36,7 @@ pub(super) async fn run(command: TxnCommand, global: &GlobalArgs) -> Result<(), 
     match command {
         TxnCommand::List(args) => list::run(args, global).await,
         TxnCommand::Describe(args) => describe::run(args, global).await,
+        TxnCommand::FindHanging(args) => find_hanging::run(args, global).await,
+        TxnCommand::Abort(args) => abort::run(args, global).await,
     }
 }

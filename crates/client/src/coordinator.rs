@@ -1,4 +1,4 @@
-//! The broker that a group belongs to.
+//! The broker that a group, or a transactional id, belongs to.
 
 use std::fmt;
 
@@ -12,8 +12,10 @@ use crate::{BrokerAddress, Client, ClientError, Connection};
 
 /// What a coordinator is looked for by: `CoordinatorType` (KIP-98).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CoordinatorKey<'a> {
+pub(crate) enum CoordinatorKey<'a> {
+    /// A group.
     Group(&'a str),
+    /// A transactional id.
     TransactionalId(&'a str),
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for CoordinatorKey<'_> {
 /// The version that asks for several groups at once (KIP-699).
 const FIRST_VERSION_WITH_KEYS: i16 = 4;
 
-/// The broker that coordinates a group.
+/// The broker that coordinates a group, or a transactional id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coordinator {
     /// Its number.
@@ -57,9 +59,10 @@ pub struct Coordinator {
 
 /// Whether to ask again when the connection broke, and with it the knowledge of what was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterBreak {
+pub(crate) enum AfterBreak {
     /// To carry it out twice does no harm.
     Repeat,
+    /// It may not be carried out twice.
     GiveUp,
 }
 
@@ -89,13 +92,14 @@ impl Client {
         }
     }
 
-    /// Asks a group's coordinator, and asks again while it is moving, starting or unreachable.
+    /// Asks a coordinator, and asks again while it is moving, starting or unreachable, or while a transaction has not
+    /// ended in all of its partitions.
     ///
     /// `request` makes the request for a version up to `version_max`; `code` finds what the
-    /// response says about the group as a whole, and thus about its coordinator.
-    pub(super) async fn call_coordinator<R: Request>(
+    /// response says about the group or transactional id as a whole, and thus about its coordinator.
+    pub(crate) async fn call_coordinator<R: Request>(
         &self,
-        group: &str,
+        key: CoordinatorKey<'_>,
         version_max: i16,
         after_break: AfterBreak,
         request: impl Fn(i16) -> R,
@@ -103,8 +107,8 @@ impl Client {
     ) -> Result<R::Response, ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let coordinator = self.find_coordinator(group).await?;
-            let asked = self.call_at(&coordinator, group, version_max, &request, &code).await;
+            let coordinator = self.find(key).await?;
+            let asked = self.call_at(&coordinator, key, version_max, &request, &code).await;
             let error = match asked {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
@@ -120,7 +124,7 @@ impl Client {
     async fn call_at<R: Request>(
         &self,
         coordinator: &Coordinator,
-        group: &str,
+        key: CoordinatorKey<'_>,
         version_max: i16,
         request: &impl Fn(i16) -> R,
         code: &impl Fn(&R::Response) -> i16,
@@ -129,8 +133,8 @@ impl Client {
         let version = connection.version_for::<R>(version_max)?;
         let response = connection.send(&request(version), version).await?.response().await?;
         match code(&response) {
-            unsettled if is_unsettled(error_code(unsettled)) => {
-                let what = || format!("ask the coordinator of group '{group}'");
+            unsettled if comes_again(error_code(unsettled)) => {
+                let what = || format!("ask the coordinator of {key}");
                 check(what, unsettled, None).map(|()| response)
             }
             // The caller knows better than we what to say about other codes.
@@ -163,8 +167,13 @@ async fn ask_for_coordinator(
     Ok(Coordinator { id, address: BrokerAddress::new(found.host.as_str(), port) })
 }
 
-/// Whether a code says that the group's coordinator is another broker, or not ready.
-pub(super) fn is_unsettled(code: ErrorCode) -> bool {
+/// Whether a later attempt will have another answer.
+fn comes_again(code: ErrorCode) -> bool {
+    is_unsettled(code) || code == ErrorCode::ConcurrentTransactions
+}
+
+/// Whether a code says that the coordinator is another broker, or not ready.
+pub(crate) fn is_unsettled(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::NotCoordinator
