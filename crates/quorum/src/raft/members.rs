@@ -81,10 +81,12 @@ impl Consensus {
         if let Some(id) = self.removed(request.directory) {
             return Err(QuorumError::Admission(AdmissionRefusal::Removed { id }));
         }
-        // Who leads since a moment ago has heard nobody, and knows of nobody that he is alive.
-        let is_new = self.shared.contacts.leading_since().is_none_or(|since| {
-            Instant::now().duration_since(since) <= self.shared.timings.election_timeout_max
-        });
+        // A leader that was elected a moment ago has heard nobody yet, whoever is alive. One that is alone hears nobody ever.
+        let leads_others = !self.shared.is_alone();
+        let is_new = leads_others
+            && self.shared.contacts.leading_since().is_none_or(|since| {
+                Instant::now().duration_since(since) <= self.shared.timings.election_timeout_max
+            });
         if is_new {
             return Err(QuorumError::Overtaken);
         }
