@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "produce": ["--durability", "unsynced"],
     "fetch": [],
     "appends": ["--connections", "1,8"],
+    "grpc": ["--streams", "1,8"],
     "latency": ["--no-ladder"],
     "paper": [],
     "linkedin": [],

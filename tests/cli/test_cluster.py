@@ -133,7 +133,7 @@ class Cluster(unittest.TestCase):
         self.assertEqual((f"{only['host']}:{only['port']}", only["state"]), (BOOTSTRAP, "active"))
         text = logway("cluster", "status").decode()
         self.assertRegex(text, r"HEALTHY +yes\n")
-        self.assertRegex(text, r"NODE +STATE +ROLE +LAG +ADDRESS +RACK +SAFE TO STOP\n")
+        self.assertRegex(text, r"NODE +STATE +ROLE +LAG +OUT OF SYNC +ADDRESS +RACK +SAFE TO STOP\n")
 
     @unittest.skipUnless(DESCRIBE_QUORUM in served_apis(), "the broker announces no DescribeQuorum")
     def test_the_only_node_is_not_safe_to_stop(self):

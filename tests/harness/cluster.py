@@ -23,9 +23,10 @@ class Node(Logway):
         settings: dict[str, str] | None = None,
         host: int | None = None,
         data_dir: Path | None = None,
+        flags: tuple[str, ...] = (),
     ):
         super().__init__(name, settings, data_dir)
-        self.join = join
+        self.join, self.flags = join, flags
         self.nodes = ""
         if host is not None:
             self.settings = {"logway.insecure": "true", **self.settings}
@@ -34,7 +35,7 @@ class Node(Logway):
 
     def command(self) -> list[str]:
         joined = ["--join", ",".join(self.join)] if self.join else []
-        return [*super().command(), "--node-listen", self.nodes or "127.0.0.1:0", *joined]
+        return [*super().command(), "--node-listen", self.nodes or "127.0.0.1:0", *joined, *self.flags]
 
     def is_ready(self) -> bool:
         found = NODE_LINE.search(self.log_since_start())

@@ -7,8 +7,9 @@ import unittest
 
 from confluent_kafka.admin import NewTopic
 
-from harness.cluster import Cluster
-from harness.cluster_status import status
+from harness.broker import BrokerFailed
+from harness.cluster import Cluster, Node
+from harness.cluster_status import status, wait_until_all_vote
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
@@ -23,6 +24,13 @@ def assert_no_log(node):
     """A node that has nothing of the topic: not in its directory either."""
     is_gone = lambda: not any(has_log(node, TOPIC, number) for number in range(PARTITIONS))
     wait_until(is_gone, f"a node has no logs of {TOPIC}", deadline_s=DEADLINE_S)
+
+
+def wait_until_fenced(bootstrap: str, number: int):
+    """Until the controller knows that a node is dead."""
+    told = f"node {number} is not heard any more: others lead what it led, where they can"
+    is_told = lambda: told in [event["text"] for event in logway(bootstrap, "cluster", "events")]
+    wait_until(is_told, "it is known to be dead", deadline_s=DEADLINE_S)
 
 
 class Ours(unittest.TestCase):
@@ -97,6 +105,70 @@ class Ours(unittest.TestCase):
             again = logway(cluster.bootstrap, "cluster", "rebalance")
             self.assertEqual(again["moves"], [])
             writer.wait_for_more_acks(500)
+
+    def test_a_node_whose_disk_is_lost_is_replaced_while_others_are_killed(self):
+        chance = random.Random(SEED + 2)
+        print(f"SEED={SEED}")
+        for round in range(ROUNDS):
+            with written_cluster(f"ours-replace-{round}") as (cluster, writer):
+                writer.wait_for_more_acks(chance.randrange(2_000, 20_000))
+                lost = chance.choice((1, 2, 3))
+                old, others = cluster.node(lost), [node for node in cluster.nodes if node is not cluster.node(lost)]
+                flags = ("--node-id", str(lost), "--replace")
+                new = Node(f"ours-replace-{round}-new", [node.nodes for node in others], flags=flags)
+                self.addCleanup(new.kill)
+                bootstrap = ",".join(node.bootstrap for node in others)
+                self.assert_fails(new, f"node {lost} cannot be replaced: it is alive, so stop it first")
+                old.kill()
+                nodes = lambda: {node["id"]: node for node in status(bootstrap)["nodes"]}
+                wait_until_fenced(bootstrap, lost)
+                before = replicas_of(bootstrap)
+                # The bound makes it last, so that somebody is killed in the middle.
+                bound = "logway.replica.catch.up.max.bytes.per.second"
+                logway(bootstrap, "config", "set", "broker", "default", f"{bound}=400000")
+                new.start()
+                cluster.nodes[lost - 1] = new
+                wait_until(lambda: nodes()[lost]["state"] == "active", "the new one serves", deadline_s=DEADLINE_S)
+                self.assertEqual(replicas_of(bootstrap), before)
+                killed = chance.choice((new, chance.choice(others)))
+                time.sleep(chance.random())
+                killed.kill()
+                if killed is new:
+                    writer.wait_for_more_acks(500)
+                # With the same command line, as a supervisor starts it.
+                killed.start()
+                logway(bootstrap, "config", "delete", "broker", "default", bound)
+                wait_until_in_sync(cluster)
+                wait_until(lambda: status(bootstrap)["healthy"], "all is well", deadline_s=DEADLINE_S)
+                self.assertEqual([node["out_of_sync"] for node in nodes().values()], [0, 0, 0])
+                voters = lambda: [id for id, node in nodes().items() if node["voter"]]
+                wait_until(lambda: voters() == [1, 2, 3], "all three vote", deadline_s=DEADLINE_S)
+                self.assert_fails(old, f"node {lost} was removed from the cluster")
+                writer.wait_for_more_acks(500)
+
+    def test_nobody_is_replaced_who_alone_has_records_or_whom_nobody_knows(self):
+        with Cluster("ours-not-replaced", count=3) as cluster:
+            create_topics(cluster.bootstrap, NewTopic("single", 3, 1))
+            bootstrap = ",".join(cluster.node(number).bootstrap for number in (1, 2))
+            wait_until_all_vote(cluster)
+            new = lambda number: Node(
+                f"ours-not-replaced-{number}-new", [cluster.node(1).nodes], flags=("--node-id", str(number), "--replace")
+            )
+            self.assert_fails(new(9), "node 9 cannot be replaced: the cluster has no such node")
+            cluster.node(3).kill()
+            state = lambda: {node["id"]: node["state"] for node in status(bootstrap)["nodes"]}[3]
+            wait_until_fenced(bootstrap, 3)
+            third = new(3)
+            self.addCleanup(third.kill)
+            self.assert_fails(third, "node 3 cannot be replaced: Broker 3 alone has all records of 1 partition(s)")
+            logway(bootstrap, "cluster", "remove", "3", "--force", "--yes")
+            third.start()
+            wait_until(lambda: state() == "active", "the new one serves", deadline_s=DEADLINE_S)
+
+    def assert_fails(self, node: Node, reason: str):
+        with self.assertRaises(BrokerFailed) as failed:
+            node.start()
+        self.assertIn(reason, str(failed.exception))
 
     def test_a_drained_node_leads_nothing_until_it_is_undrained_or_starts_again(self):
         with written_cluster("ours-drain") as (cluster, writer):

@@ -40,6 +40,12 @@ pub(crate) fn appenders(appenders: usize, connections: usize) -> String {
     format!("{appenders} appender{many}, {connections} connection{connected}")
 }
 
+/// So many appenders share so many streams of the log service.
+pub(crate) fn appenders_over_streams(appenders: usize, streams: usize) -> String {
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    format!("{appenders} appender{}, {streams} stream{}", plural(appenders), plural(streams))
+}
+
 /// So many records a second, until they are acknowledged.
 pub(crate) fn acknowledged_at(rate: f64) -> String {
     format!("acknowledged at {rate}/s")

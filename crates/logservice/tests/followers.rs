@@ -57,6 +57,7 @@ impl Cluster {
                 host: None,
                 clients,
                 join: first.clone(),
+                replaces: false,
                 find_nodes: Arc::new(|_| Box::pin(async { None })),
                 secure: None,
                 mutation: None,

@@ -6,6 +6,8 @@ mod duty;
 mod events;
 #[path = "cluster_commands/reassignments.rs"]
 mod reassignments;
+#[path = "cluster_commands/replacing.rs"]
+mod replacing;
 
 use logway_metadata::controller::{
     AlterPartition, AlteredPartition, BrokerLiveness, Command, ConfigOperation, CreateTopics,
@@ -616,7 +618,8 @@ fn a_leader_whose_disk_hangs_gives_up_to_another_in_sync() {
 
 /// The quorum's directory of a broker is its first log directory.
 fn removal(id: i32) -> RemoveBroker {
-    RemoveBroker { id: BrokerId(id), directory: Some(DirectoryId(Uuid([id as u8; 16]))) }
+    let directory = Some(DirectoryId(Uuid([id as u8; 16])));
+    RemoveBroker { id: BrokerId(id), directory, is_replaced: false }
 }
 
 #[test]
@@ -714,13 +717,13 @@ fn a_removed_broker_does_not_come_back_and_its_epochs_are_over() {
 #[test]
 fn who_never_was_a_broker_cannot_be_removed() {
     let mut cluster = three();
-    let unknown = RemoveBroker { id: BrokerId(9), directory: None };
+    let unknown = RemoveBroker { directory: None, ..removal(9) };
     let refusal = cluster.submit(unknown).expect_err("is unknown");
     assert_eq!(refusal.code, ErrorCode::BrokerIdNotRegistered);
     // One that was admitted to the quorum and has not started yet.
     cluster.submit(removal(9)).expect("is removed");
     cluster.start(9, None, 1).expect_err("was removed before its first start");
     // One that the quorum does not know any more.
-    cluster.submit(RemoveBroker { id: BrokerId(3), directory: None }).expect("is removed");
+    cluster.submit(RemoveBroker { directory: None, ..removal(3) }).expect("is removed");
     cluster.start(3, None, 7).expect_err("was removed");
 }

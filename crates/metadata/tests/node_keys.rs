@@ -135,7 +135,7 @@ fn a_revoked_token_admits_nobody_and_a_removed_node_is_not_known() {
     assert_eq!(admit(&mut image, 5, SECOND), Err(ErrorCode::ClusterAuthorizationFailed));
     change(&mut image, OperationKind::Append, token(6, NOW_MS + 1, 9));
     assert_eq!(admit(&mut image, 6, SECOND), Ok(()));
-    let removal = RemoveBroker { id: BrokerId(2), directory: Some(SECOND) };
+    let removal = RemoveBroker { id: BrokerId(2), directory: Some(SECOND), is_replaced: false };
     submit(&mut image, removal).expect("is known by its directory");
     assert_eq!(image.node_keys().collect::<Vec<_>>(), [(FIRST, KEY)]);
     assert_eq!(join_tokens(&image), [], "a token may name the removed node as one to ask");

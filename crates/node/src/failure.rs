@@ -222,6 +222,7 @@ impl From<AdmissionRefusal> for Failure {
             // It may catch up.
             AdmissionRefusal::NotReady { .. } => ErrorCode::RequestTimedOut,
             AdmissionRefusal::NumberTaken { .. }
+            | AdmissionRefusal::NotReplaced { .. }
             | AdmissionRefusal::OtherNumber { .. }
             | AdmissionRefusal::Nameless
             | AdmissionRefusal::NoNumber { .. }

@@ -12,7 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::QuorumError;
-use crate::membership::{AdmissionRefusal, JoinRequest, MembersChange, VoterName};
+use crate::membership::{
+    AdmissionRefusal, JoinRequest, Known, MembersChange, Replacement, VoterName,
+};
 use crate::proposer::{Committed, Forwarded, Submission};
 use crate::published::{MetadataIndex, Published};
 use crate::raft::{Consensus, ForLeader, Handled};
@@ -225,7 +227,7 @@ impl Leader {
     ) -> Result<(BrokerId, u64), QuorumError> {
         match change {
             MembersChange::Join(request) => self.admit(request).await,
-            MembersChange::Remove { id } => self.remove(*id).await,
+            MembersChange::Remove { id } => self.remove(*id, false).await,
             MembersChange::AddVoter(voter) => self.consensus.add_voter(*voter).await,
             MembersChange::RemoveVoter(voter) => self.consensus.remove_voter(*voter).await,
         }
@@ -241,10 +243,34 @@ impl Leader {
             let command = FinalizeMetadataLevel { level: MetadataLevel::NEWEST };
             self.submit_here(self.forwarded(command.into())).await?;
         }
+        if request.replaces {
+            self.make_way(request).await?;
+        }
         let image = self.published.image();
         let removed = image.removed_brokers().iter().map(|removed| removed.id);
         let taken = image.brokers().map(|broker| broker.id).chain(removed);
         self.consensus.admit(request, taken.filter_map(|id| u64::try_from(id.0).ok())).await
+    }
+
+    /// Removes the node whose place another one takes, as far as that was not done before. Its replicas have left each ISR and may
+    /// not lead when the other one gets the number: an empty directory must not be taken for that of the old node.
+    async fn make_way(&self, request: &JoinRequest) -> Result<(), QuorumError> {
+        let image = self.published.image();
+        let is_known = |id: BrokerId| match image.broker(id) {
+            Some(_) => Known::Broker,
+            None if image.removed_brokers().iter().any(|it| it.id == id) => Known::Removed,
+            None => Known::Never,
+        };
+        match self.consensus.check_replacement(request, is_known).await? {
+            Replacement::Ready => Ok(()),
+            Replacement::Remove(id) => match self.remove(id, true).await {
+                Err(QuorumError::Refused(error)) => {
+                    let reason = error.message;
+                    Err(QuorumError::Admission(AdmissionRefusal::NotReplaced { id, reason }))
+                }
+                removed => removed.map(|_| ()),
+            },
+        }
     }
 
     fn is_own(&self, id: BrokerId) -> bool {
@@ -252,12 +278,17 @@ impl Leader {
     }
 
     /// Removes a node for good: first the broker, then the member. What has committed the first is decided. A leader
-    /// that is stopped in between leaves a member whose directory was removed, and the next one goes on.
-    async fn remove(&self, id: BrokerId) -> Result<(BrokerId, u64), QuorumError> {
+    /// that is stopped in between leaves a member whose directory was removed, and the next one goes on. `is_replaced` says
+    /// whether it is refused while the broker is needed.
+    async fn remove(
+        &self,
+        id: BrokerId,
+        is_replaced: bool,
+    ) -> Result<(BrokerId, u64), QuorumError> {
         let is_broker = self.published.image().broker(id).is_some();
         let member = self.consensus.check_removal(id, is_broker).await?;
         let directory = member.as_ref().map(|member| member.directory);
-        let command = RemoveBroker { id, directory };
+        let command = RemoveBroker { id, directory, is_replaced };
         let committed = self.submit_here(self.forwarded(command.into())).await?;
         let index = match &member {
             Some(member) => self.consensus.remove(member).await?,

@@ -53,6 +53,9 @@ pub struct JoinRequest {
     pub directory: DirectoryId,
     /// Where other nodes reach it, `host:port`.
     pub address: String,
+    /// It takes the place of the node that has the number, whose directory is lost. Only with a number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaces: bool,
 }
 
 /// What somebody wants to change about the members.
@@ -94,6 +97,14 @@ pub enum AdmissionRefusal {
         id: BrokerId,
         /// The directory of the node that has it.
         known: DirectoryId,
+    },
+    /// The node that has the number is not to be replaced now.
+    #[error("node {id} cannot be replaced: {reason}")]
+    NotReplaced {
+        /// The number.
+        id: BrokerId,
+        /// Why.
+        reason: String,
     },
     /// The directory is known under another number.
     #[error("the data directory belongs to node {known}, not to node {id}")]
@@ -196,6 +207,15 @@ fn numbers_text(ids: &[BrokerId]) -> String {
     ids.join(" or ")
 }
 
+/// What has to go before a node can take the place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Replacement {
+    /// The node that has the number.
+    Remove(BrokerId),
+    /// Nothing: it has gone, or the request is of the node that has the number.
+    Ready,
+}
+
 /// What follows from a request to join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -231,7 +251,7 @@ impl Members {
         own_id: u64,
         taken: impl Iterator<Item = u64>,
     ) -> Result<Admission, AdmissionRefusal> {
-        let JoinRequest { id, directory, address } = request;
+        let JoinRequest { id, directory, address, .. } = request;
         if is_unassigned(directory) || address.is_empty() {
             return Err(AdmissionRefusal::Nameless);
         }
@@ -266,6 +286,49 @@ impl Members {
     }
 }
 
+impl Members {
+    /// Whether a node may take the place of the one that has its number. `is_known` says whether the metadata has a broker of
+    /// that number, or has had one that was removed. `is_alive` says whether the leader hears a member.
+    pub(crate) fn replace(
+        &self,
+        request: &JoinRequest,
+        is_known: impl Fn(BrokerId) -> Known,
+        is_alive: impl Fn(u64) -> bool,
+    ) -> Result<Replacement, AdmissionRefusal> {
+        let Some(id) = request.id else { return Ok(Replacement::Ready) };
+        let number = u64::try_from(id.0).map_err(|_| AdmissionRefusal::NoNumber { id })?;
+        match self.nodes.get(&number) {
+            _ if self.nodes.values().any(|it| it.directory == request.directory) => {
+                Ok(Replacement::Ready)
+            }
+            Some(_) if is_alive(number) => {
+                let reason = "it is alive, so stop it first".to_owned();
+                Err(AdmissionRefusal::NotReplaced { id, reason })
+            }
+            Some(_) => Ok(Replacement::Remove(id)),
+            None => match is_known(id) {
+                Known::Broker => Ok(Replacement::Remove(id)),
+                Known::Removed => Ok(Replacement::Ready),
+                Known::Never => {
+                    let reason = "the cluster has no such node".to_owned();
+                    Err(AdmissionRefusal::NotReplaced { id, reason })
+                }
+            },
+        }
+    }
+}
+
+/// How the metadata knows a number that no member has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// As a broker's.
+    Broker,
+    /// As that of a broker that was removed.
+    Removed,
+    /// Not at all.
+    Never,
+}
+
 /// Raft's ids are made of brokers' numbers.
 pub(crate) fn broker_id(raft_id: u64) -> BrokerId {
     BrokerId(i32::try_from(raft_id).unwrap_or(i32::MAX))
@@ -297,6 +360,7 @@ pub(crate) mod tests {
             id: id.map(BrokerId),
             directory: directory(of),
             address: format!("host:{of}"),
+            replaces: false,
         }
     }
 
@@ -325,6 +389,29 @@ pub(crate) mod tests {
         admit(&join(Some(-3), 9)).expect_err("is no number");
         let full = members(&[i32::MAX as u64], &[&[i32::MAX as u64]]);
         full.admit(&join(None, 9), 1, [].into_iter()).expect_err("there is none left");
+    }
+
+    #[test]
+    fn a_dead_node_is_replaced_and_no_other() {
+        let replace = |request: JoinRequest, alive: u64| {
+            let known = |id: BrokerId| match id.0 {
+                2 | 7 => Known::Broker,
+                8 => Known::Removed,
+                _ => Known::Never,
+            };
+            members(&[1, 2], &[&[1]]).replace(&request, known, |id| id == alive)
+        };
+        assert_eq!(replace(join(Some(2), 9), 1), Ok(Replacement::Remove(BrokerId(2))));
+        assert_eq!(replace(join(Some(7), 9), 1), Ok(Replacement::Remove(BrokerId(7))));
+        assert_eq!(replace(join(Some(8), 9), 1), Ok(Replacement::Ready), "it was begun before");
+        assert_eq!(replace(join(Some(2), 2), 2), Ok(Replacement::Ready), "it was done before");
+        let refusal = replace(join(Some(2), 9), 2).expect_err("it lives");
+        let text = "node 2 cannot be replaced: it is alive, so stop it first";
+        assert_eq!(refusal.to_string(), text);
+        let refusal = replace(join(Some(5), 9), 1).expect_err("nobody has the number");
+        let text = "node 5 cannot be replaced: the cluster has no such node";
+        assert_eq!(refusal.to_string(), text);
+        replace(join(Some(-1), 9), 1).expect_err("is no number");
     }
 
     #[test]

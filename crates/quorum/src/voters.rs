@@ -36,7 +36,7 @@ pub(crate) struct AllProgress {
 }
 
 impl AllProgress {
-    fn is_alive(&self, id: u64) -> bool {
+    pub(crate) fn is_alive(&self, id: u64) -> bool {
         id == self.own_id || self.of.get(&id).is_some_and(|progress| progress.is_heard)
     }
 

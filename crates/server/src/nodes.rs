@@ -87,6 +87,7 @@ pub(crate) async fn listen(
             .cloned()
             .chain(secure.iter().flat_map(|secure| secure.addresses_of_token()))
             .collect(),
+        replaces: false,
         find_nodes: match secure {
             Some(_) => find_by_default_port(),
             None => find_nodes(),

@@ -9,6 +9,7 @@ use logway_kafka::{KafkaServer, Listeners};
 use logway_kinesis::{BoundListener, KinesisServer};
 use logway_logservice::{LogListeners, LogServer};
 use logway_metadata::settings::BrokerSettings;
+use logway_node::cluster::ClusterOptions;
 use logway_node::listener::ListenError;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
@@ -60,9 +61,11 @@ pub struct RunningBroker {
 impl RunningBroker {
     /// Opens the log directories, recovers what a crash left, and listens.
     ///
-    /// When this returns, clients are served. What is to serve health and metrics is bound: its connections wait.
+    /// `replaces` says whether a node without data takes the place of the one that has its number. When this returns, clients are
+    /// served. What is to serve health and metrics is bound: its connections wait.
     pub async fn start(
         mut settings: BrokerSettings,
+        replaces: bool,
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<(RunningBroker, HttpListeners), BrokerError> {
@@ -79,6 +82,7 @@ impl RunningBroker {
         let log_service = LogListeners::bind(&settings).await.map_err(BrokerError::ListenForLog)?;
         let http = HttpListeners::bind(&settings).await.map_err(BrokerError::ListenForHttp)?;
         let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
+        let cluster = cluster.map(|cluster| ClusterOptions { replaces, ..cluster });
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());
         let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));

@@ -89,6 +89,11 @@ pub(crate) struct ServeArgs {
     /// The number of the node in its cluster [default: that of its data directory, or what the cluster gives it]
     #[arg(long, value_name = "ID")]
     node_id: Option<u32>,
+    /// The node takes the place of the dead one that has this number, whose disk or machine is lost: it is admitted with an empty
+    /// directory, and copies what the other one had. The old directory is refused from then on. To be said once, at the first
+    /// start
+    #[arg(long, requires = "node_id")]
+    replace: bool,
     /// The failure domain that the node stands in, e.g. a zone
     #[arg(long, value_name = "NAME")]
     rack: Option<String>,
@@ -131,6 +136,8 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 pub(crate) struct Prepared {
     started_at: Instant,
     settings: BrokerSettings,
+    /// Whether it takes the place of a node that is lost.
+    replaces: bool,
     agent: Option<AgentOptions>,
     pub(crate) logs: Logs,
 }
@@ -145,9 +152,10 @@ impl Prepared {
         if let Some(agent) = &agent {
             agent.check()?;
         }
+        let replaces = args.replace;
         let settings = settings_of(args)?;
         let logs = log::init_for_broker(&settings)?;
-        Ok(Prepared { started_at, settings, agent, logs })
+        Ok(Prepared { started_at, settings, replaces, agent, logs })
     }
 
     /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
@@ -309,7 +317,11 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
         ),
         NodeError::Quorum(QuorumError::Admission(AdmissionRefusal::NumberTaken { .. })) => Some(
             "leave --node-id away to get a free number; a node that was there before comes back with \
-             its own --data-dir",
+             its own --data-dir; if that is lost, --replace gives this one its place",
+        ),
+        NodeError::Quorum(QuorumError::Admission(AdmissionRefusal::NotReplaced { .. })) => Some(
+            "'logway cluster status' shows all nodes; a node that alone has records is better started again: to give them up, say \
+             'logway cluster remove NODE --force --yes', and then this again",
         ),
         NodeError::Quorum(
             QuorumError::Removed { .. } | QuorumError::Admission(AdmissionRefusal::Removed { .. }),
@@ -393,7 +405,7 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(prepared: Prepared) -> anyhow::Result<()> {
-    let Prepared { started_at, settings, agent, logs } = prepared;
+    let Prepared { started_at, settings, replaces, agent, logs } = prepared;
     let lost = logs.audit.as_ref().map(AuditLog::lost).unwrap_or_default();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -406,7 +418,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     warn_of_settings_without_effect(&settings);
     // A node that comes back waits for a majority of its cluster, perhaps for long.
     let (broker, http, registry) = tokio::select! {
-        started = start_broker(settings, logs.levels, lost) => started?,
+        started = start_broker(settings, replaces, logs.levels, lost) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
         () = next_of(&mut hangup) => return Ok(()),
@@ -511,9 +523,11 @@ async fn next_of(signals: &mut Option<Signal>) {
     }
 }
 
-/// Starts a broker, and returns it with what is to show health and metrics, and with every metric of the process.
+/// Starts a broker, and returns it with what is to show health and metrics, and with every metric of the process. `replaces` says
+/// whether a node without data takes the place of the one that has its number.
 pub async fn start_broker(
     settings: BrokerSettings,
+    replaces: bool,
     log_levels: LogLevels,
     audit_lines_lost: Counter,
 ) -> anyhow::Result<(RunningBroker, HttpListeners, Registry)> {
@@ -522,7 +536,8 @@ pub async fn start_broker(
     registry.register("audit_lines_lost", help, audit_lines_lost);
     registry.register_collector(Box::new(ProcessCollector));
     register_build_info(&mut registry);
-    let (broker, http) = RunningBroker::start(settings, log_levels, &mut registry).await?;
+    let (broker, http) =
+        RunningBroker::start(settings, replaces, log_levels, &mut registry).await?;
     Ok((broker, http, registry))
 }
 

@@ -1,6 +1,7 @@
 // The log service by grpc-go: appends that are broken off and come back, a read that goes on, and Akutan's logspec.
 //
 //	main HOST:PORT LOGSPEC_HOST:PORT LOG COUNT
+//	main read HOST:PORT LOG records|batches|key|expression [FILTER]
 package main
 
 import (
@@ -27,16 +28,25 @@ const (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
+	if os.Args[1] == "read" {
+		filter := ""
+		if len(os.Args) > 5 {
+			filter = os.Args[5]
+		}
+		readOnce(ctx, os.Args[2], os.Args[3], os.Args[4], filter, plain)
+		return
+	}
 	count, err := strconv.Atoi(os.Args[4])
 	check(err)
-	conn, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(os.Args[1], plain)
 	check(err)
 	defer conn.Close()
 	service := logpb.NewLogServiceClient(conn)
 	appendAll(ctx, service, os.Args[3], count)
 	readAll(ctx, service, os.Args[3], count)
 
-	spec, err := grpc.NewClient(os.Args[2], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	spec, err := grpc.NewClient(os.Args[2], plain)
 	check(err)
 	defer spec.Close()
 	akutan(ctx, specpb.NewLogClient(spec))

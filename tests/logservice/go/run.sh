@@ -6,7 +6,7 @@ tests=$(cd ../.. && pwd)
 work=$tests/.work/logservice/go
 protos=$tests/../crates/logservice/proto
 mkdir -p "$work/bin"
-cp go.mod go.sum main.go "$work"
+cp go.mod go.sum ./*.go "$work"
 cd "$work"
 for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc; do
   go build -o "bin/$(basename "$tool")" "$tool"

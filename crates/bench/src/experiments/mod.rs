@@ -3,6 +3,7 @@
 mod appends;
 mod cluster;
 mod fetch;
+mod grpc;
 mod ingest;
 mod latency;
 mod linkedin;
@@ -23,6 +24,7 @@ use logway_client::BrokerAddress;
 use appends::Appends;
 pub(crate) use appends::AppendsArgs;
 pub(crate) use cluster::ClusterArgs;
+pub(crate) use grpc::GrpcArgs;
 use ingest::Ingest;
 pub(crate) use ingest::IngestArgs;
 pub(crate) use latency::LatencyArgs;
@@ -50,6 +52,12 @@ pub(crate) enum Experiment {
     /// Each appender waits for the acknowledgement of its record before it sends the next. With
     /// N appenders on one connection, N requests are on their way on it.
     Appends(AppendsArgs),
+    /// Append small records over the log service from many appenders, spread over few or many streams; and read long
+    /// stretches from memory and from the disk
+    ///
+    /// What `appends` measures over Kafka's protocol, over gRPC: each appender waits for its acknowledgement, and the reader
+    /// takes batches as the log has them. `all` leaves it out.
+    Grpc(GrpcArgs),
     /// Send single records at fixed rates, and count from when each should have been sent
     ///
     /// The rate rises step by step until a broker no longer keeps up: that is its knee. The time until a consumer has
@@ -232,6 +240,7 @@ impl Experiment {
             Experiment::Produce(_) => "produce",
             Experiment::Fetch(_) => "fetch",
             Experiment::Appends(_) => "appends",
+            Experiment::Grpc(_) => "grpc",
             Experiment::Latency(_) => "latency",
             Experiment::Start(_) => "start",
             Experiment::Paper(_) => "paper",
@@ -257,6 +266,7 @@ impl Experiment {
             Experiment::Ingest(args) => &args.session,
             Experiment::Cluster(args) => &args.session,
             Experiment::Appends(args) => &args.session,
+            Experiment::Grpc(args) => &args.session,
             Experiment::Latency(args) => &args.session,
         }
     }
@@ -276,6 +286,7 @@ impl Experiment {
         match self {
             Experiment::Produce(args) => args.produce.check(),
             Experiment::Appends(args) => args.appends.check(),
+            Experiment::Grpc(args) => args.grpc.check(),
             Experiment::Cluster(args) => {
                 let session = &args.session;
                 ensure!(
@@ -298,6 +309,7 @@ impl Experiment {
             Experiment::Produce(args) => produce::run(session, &args.produce).await,
             Experiment::Fetch(_) => fetch::run(session).await,
             Experiment::Appends(args) => appends::run(session, &args.appends).await,
+            Experiment::Grpc(args) => grpc::run(session, &args.grpc).await,
             Experiment::Latency(args) => latency::run(session, &args.latency).await,
             Experiment::Start(_) => start::run(session).await,
             Experiment::Paper(_) => paper::run(session).await,

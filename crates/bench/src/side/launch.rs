@@ -23,6 +23,8 @@ pub(crate) struct Launch {
     pub(crate) settings: Vec<String>,
     /// Where it will listen.
     pub(crate) address: BrokerAddress,
+    /// Where its log service will listen, if it has one.
+    pub(crate) log_service: Option<BrokerAddress>,
     /// What runs.
     pub(crate) version: String,
     /// What it speaks, if not Kafka's protocol.
@@ -42,6 +44,7 @@ impl Default for Launch {
             companion: None,
             settings: Vec::new(),
             address: BrokerAddress::new("127.0.0.1", 0),
+            log_service: None,
             version: String::new(),
             peer: None,
             own_counts: OwnCounts::Nowhere,

@@ -8,6 +8,8 @@ use anyhow::Context;
 use super::own_rates::OwnCounts;
 use super::{DELETED_SOON, Launch, checksum, free_addresses};
 
+const LOG_LISTEN: &str = "--log-listen";
+
 /// `logway serve` with nothing but where to listen and where to write, and when deleted topics go. Several nodes each
 /// have an address for the others, and all but the first join that one.
 pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Result<Vec<Launch>> {
@@ -15,9 +17,11 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
     let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
     let version = String::from_utf8_lossy(&version.stdout);
     let version = format!("{}, executable {}", version.trim(), checksum(executable)?);
-    let addresses = free_addresses(3 * directories.len())?;
+    let has_log_service = takes(executable, LOG_LISTEN)?;
+    let addresses = free_addresses(4 * directories.len())?;
     let (clients, others) = addresses.split_at(directories.len());
-    let (https, nodes) = others.split_at(directories.len());
+    let (https, others) = others.split_at(directories.len());
+    let (log_services, nodes) = others.split_at(directories.len());
     let node = |number: usize| {
         let mut command = [
             &executable.display().to_string(),
@@ -33,6 +37,9 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
         ]
         .map(str::to_owned)
         .to_vec();
+        if has_log_service {
+            command.extend([LOG_LISTEN.to_owned(), log_services[number].to_string()]);
+        }
         if directories.len() > 1 {
             command.extend(["--node-listen".to_owned(), nodes[number].to_string()]);
         }
@@ -42,12 +49,20 @@ pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Resu
         Launch {
             command,
             address: clients[number].clone(),
+            log_service: has_log_service.then(|| log_services[number].clone()),
             own_counts: OwnCounts::Metrics(https[number].clone()),
             version: version.clone(),
             ..Launch::default()
         }
     };
     Ok((0..directories.len()).map(node).collect())
+}
+
+/// Whether `logway serve` knows an option: the builds that a change is compared with may be older than it.
+fn takes(executable: &Path, option: &str) -> anyhow::Result<bool> {
+    let help = Command::new(executable).args(["serve", "--help"]).output();
+    let help = help.with_context(|| format!("cannot run {}", executable.display()))?;
+    Ok(String::from_utf8_lossy(&help.stdout).contains(option))
 }
 
 #[cfg(test)]

@@ -324,6 +324,14 @@ impl Side {
         true
     }
 
+    /// Where its log service is: `given`, of a broker that runs already. Of a cluster that of the first node.
+    pub(crate) fn log_service(&self, given: Option<&BrokerAddress>) -> Option<BrokerAddress> {
+        match &self.own {
+            Some(own) => own.launch().log_service.clone(),
+            None => given.cloned(),
+        }
+    }
+
     /// Of how many nodes it consists, as far as that is known: each partition of a run's topic has a replica on each.
     pub(crate) fn nodes(&self) -> usize {
         self.own.as_ref().map_or(1, |own| own.nodes.len())

@@ -51,6 +51,7 @@ impl TestNode {
                 host: None,
                 clients,
                 join,
+                replaces: false,
                 find_nodes: Arc::new(|_| Box::pin(async { None })),
                 secure: None,
                 mutation: None,

@@ -7,7 +7,7 @@ use super::features::with_features;
 use super::node_keys::join_tokens;
 use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
-use crate::image::{Duty, MetadataImage};
+use crate::image::{Duty, MetadataImage, PartitionImage};
 use crate::record::{ConfigResource, MetadataRecord, RemoveBrokerRecord};
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{JOIN_TOKENS_SETTING, NODE_DUTY_SETTING};
@@ -23,6 +23,10 @@ pub struct RemoveBroker {
     pub id: BrokerId,
     /// Its directory with the metadata, as the quorum knows it; `None` where the quorum does not know the node.
     pub directory: Option<DirectoryId>,
+    /// A node with an empty directory is to take its place. So it is refused while the broker serves, and while it is the last
+    /// one in sync with a partition.
+    #[serde(default)]
+    pub is_replaced: bool,
 }
 
 impl Command for RemoveBroker {
@@ -36,7 +40,7 @@ impl Command for RemoveBroker {
         image: &MetadataImage,
         settings: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
-        let RemoveBroker { id, directory } = self;
+        let RemoveBroker { id, directory, is_replaced } = self;
         let broker = image.broker(id);
         let registered = broker.and_then(|broker| broker.log_dirs.first().copied());
         let Some(directory) = directory.or(registered) else {
@@ -46,6 +50,9 @@ impl Command for RemoveBroker {
         let is_removed = image.removed_brokers().by_directory(directory).is_some();
         if broker.is_none() && is_removed {
             return Ok(Decision { records: Vec::new(), reply: () });
+        }
+        if is_replaced {
+            check_dispensable(image, id)?;
         }
         let mut records = of_all_held_by(image, settings, id, |change| change.lose(id));
         let epoch = image.broker_session(id).map(|session| session.epoch);
@@ -63,6 +70,27 @@ impl Command for RemoveBroker {
         }
         Ok(with_features(Decision { records, reply: () }, image))
     }
+}
+
+/// Refuses to have a broker replaced that serves, or that alone has all records of a partition: its directory could not come
+/// back with them.
+fn check_dispensable(image: &MetadataImage, id: BrokerId) -> Result<(), ControllerError> {
+    if image.is_active(id) {
+        let message = format!("Broker {id} serves. Stop it, and wait until it is fenced.");
+        return Err(ControllerError::new(ErrorCode::DuplicateBrokerRegistration, message));
+    }
+    let mut last_of = image.topics().flat_map(|topic| {
+        let is_last = |partition: &PartitionImage| partition.isr == [id];
+        let partitions = topic.numbered_partitions();
+        let lost = partitions.filter(move |(_, partition)| is_last(partition));
+        lost.map(|(number, _)| format!("{}-{number}", topic.name))
+    });
+    let Some(first) = last_of.next() else { return Ok(()) };
+    let count = 1 + last_of.count();
+    let message = format!(
+        "Broker {id} alone has all records of {count} partition(s), the first of which is {first}."
+    );
+    Err(ControllerError::new(ErrorCode::PolicyViolation, message))
 }
 
 /// Refuses a broker that was removed: a start that was under way when it was removed must not bring it back.

@@ -76,7 +76,7 @@ fn a_start_ends_a_drain_and_no_leaving() {
     }
     assert_eq!(cluster.image.duty(BrokerId(1)), Duty::All);
     assert_eq!(cluster.image.duty(BrokerId(2)), Duty::Leave);
-    let command = RemoveBroker { id: BrokerId(2), directory: None };
+    let command = RemoveBroker { directory: None, ..removal(2) };
     cluster.submit(command).expect("is removed");
     assert_eq!(cluster.image.duty(BrokerId(2)), Duty::All, "another node may get the number");
 }

@@ -63,7 +63,7 @@ fn what_has_no_leader_any_more_is_said_and_what_a_topic_is_made_with_is_not() {
         ("leaders_lost", "node 1 leads no more, and nobody else can lead, partition orders-0"),
     ];
     assert_eq!(told(&mut cluster, stops), lines(&expected));
-    let removed = RemoveBroker { id: BrokerId(1), directory: None };
+    let removed = RemoveBroker { directory: None, ..removal(1) };
     let left = told(&mut cluster, removed);
     assert!(left.contains(&("node_left", "node 1 has left the cluster for good".to_owned())));
     let finalised =

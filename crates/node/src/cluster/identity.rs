@@ -68,7 +68,8 @@ impl Identified {
         settings: Arc<BrokerSettings>,
         options: ClusterOptions,
     ) -> Result<Identified, NodeError> {
-        let ClusterOptions { carrier, host, clients, join, find_nodes, secure, mutation } = options;
+        let ClusterOptions { carrier, host, clients, join, replaces, find_nodes, secure, mutation } =
+            options;
         let bound = carrier.address();
         let root = root_of(&settings);
         let known = Known::read(fs, root.clone(), &settings).await?;
@@ -89,6 +90,12 @@ impl Identified {
         let is_to_join = !seeds.addresses.is_empty();
         let (settings, address, joined, start) = match known {
             Known::Owned { owner, is_joining } => {
+                if replaces && !is_joining {
+                    tracing::warn!(
+                        "this node has data and replaces nobody: take --replace out of its command line, or a start with an empty \
+                         directory replaces it"
+                    );
+                }
                 if is_to_join {
                     seeds.check(owner.cluster_id, &root).await?;
                 }
@@ -111,7 +118,9 @@ impl Identified {
                 let (files, root) = (Arc::clone(fs), root.clone());
                 off_thread(move || joining::write(&*files, &root, directory)).await?;
                 let address = address(Some(own_address));
-                let request = JoinRequest { id: wanted, directory, address: address.to_string() };
+                let address_of_node = address.to_string();
+                let request =
+                    JoinRequest { id: wanted, directory, address: address_of_node, replaces };
                 let patience = deadline.saturating_duration_since(Instant::now());
                 tracing::info!(%cluster, "asking the cluster to admit this node");
                 let admitted = self::join(

@@ -61,6 +61,9 @@ pub struct ClusterOptions {
     pub clients: Vec<BoundListener>,
     /// Addresses of nodes, for other nodes or for clients, of a cluster to join; none to found one.
     pub join: Vec<String>,
+    /// Whether it takes the place of the node that has its number, whose directories are lost. It says nothing to a node that has
+    /// data.
+    pub replaces: bool,
     /// Looks behind an address for clients.
     pub find_nodes: FindNodes,
     /// What the carrier's TLS needs; `None` where nodes talk in the clear.

@@ -234,7 +234,7 @@ impl Driver {
         self.next_announcement = now + shared.submit_timeout;
         let id = Some(crate::membership::broker_id(shared.own_id));
         let (directory, address) = (own.directory, own.addr.clone());
-        let change = MembersChange::Join(JoinRequest { id, directory, address });
+        let change = MembersChange::Join(JoinRequest { id, directory, address, replaces: false });
         let leader = self.leader.clone();
         self.calls.spawn(async move {
             if let Err(error) = leader.change_members(change).await {

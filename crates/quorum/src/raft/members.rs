@@ -12,7 +12,8 @@ use super::message::{Reply, Request};
 use super::{Consensus, Metrics, log_end, stopped};
 use crate::error::QuorumError;
 use crate::membership::{
-    Admission, AdmissionRefusal, JoinRequest, Member, Members, VoterName, broker_id,
+    Admission, AdmissionRefusal, JoinRequest, Known, Member, Members, Replacement, VoterName,
+    broker_id,
 };
 use crate::status::{MemberStatus, QuorumDescription};
 use crate::voters::{AllProgress, Progress, VotersChange};
@@ -68,6 +69,30 @@ impl Consensus {
                 Ok(self.members_done(id))
             }
         }
+    }
+
+    /// Whether a node may take the place of the one that has its number, and which one is to be removed before.
+    pub(crate) async fn check_replacement(
+        &self,
+        request: &JoinRequest,
+        is_known: impl Fn(BrokerId) -> Known,
+    ) -> Result<Replacement, QuorumError> {
+        let (_changing, members) = self.begin_change().await?;
+        if let Some(id) = self.removed(request.directory) {
+            return Err(QuorumError::Admission(AdmissionRefusal::Removed { id }));
+        }
+        // A leader that was elected a moment ago has heard nobody yet, whoever is alive. One that is alone hears nobody ever.
+        let leads_others = !self.shared.is_alone();
+        let is_new = leads_others
+            && self.shared.contacts.leading_since().is_none_or(|since| {
+                Instant::now().duration_since(since) <= self.shared.timings.election_timeout_max
+            });
+        if is_new {
+            return Err(QuorumError::Overtaken);
+        }
+        let progress = self.progress();
+        let is_alive = |id| progress.is_alive(id);
+        members.replace(request, is_known, is_alive).map_err(QuorumError::Admission)
     }
 
     /// Whether a member may leave for good, and how the quorum knows it: `None` if it does not. `is_broker` says whether

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use logway_metadata::controller::RemoveBroker;
 use logway_model::{BrokerId, DirectoryId};
-use logway_quorum::{AdmissionRefusal, MembersChange, QuorumError, VoterName};
+use logway_quorum::{AdmissionRefusal, MembersChange, QuorumError, Start, VoterName};
 use tokio::time::{Instant, timeout};
 
 use crate::in_virtual_time;
@@ -80,7 +80,7 @@ fn who_was_removed_while_away_is_told_so_and_is_not_admitted_again() {
         };
         assert_eq!(id, gone);
         // A new one does not get its number by itself.
-        nodes.add(9, None, logway_quorum::Start::Join);
+        nodes.add(9, None, Start::Join);
         nodes.join(9).await.expect("is admitted");
         assert!(nodes.all[&9].id.expect("has one").0 > 4);
     });
@@ -114,7 +114,7 @@ fn the_quorum_lets_go_of_a_broker_that_was_removed() {
         let nodes = grown(3, 3, 3).await;
         let gone = follower(&nodes, &[]).await;
         let VoterName { id, directory } = name(&nodes, gone);
-        let command = RemoveBroker { id, directory: Some(directory) };
+        let command = RemoveBroker { id, directory: Some(directory), is_replaced: false };
         let leader = nodes.led().await;
         nodes.quorum(leader).submit(command).await.expect("is committed");
         nodes.until("it is no member", |nodes| nodes.quorum(leader).members().len() == 2).await;
@@ -236,5 +236,63 @@ fn every_node_says_how_the_quorum_is_by_its_leaders_word() {
         assert!(begin.elapsed() < PATIENCE * 2, "{:?}", begin.elapsed());
         assert!(matches!(error, QuorumError::NotLeader | QuorumError::OutcomeUnknown), "{error}");
         assert_eq!(nodes.quorum(asked).own_description().members.len(), 4);
+    });
+}
+
+/// The place of a node whose disk is lost goes to an empty one.
+#[test]
+fn a_dead_node_is_replaced_in_one_step_and_a_living_one_is_not() {
+    for seed in 10..20 {
+        in_virtual_time(async move {
+            let mut nodes = grown(seed, 3, 3).await;
+            let lost = follower(&nodes, &[]).await;
+            let number = id(&nodes, lost);
+            nodes.add(12, Some(number.0), Start::Join);
+            nodes.all.get_mut(&12).expect("was added").replaces = true;
+            let refusal = nodes.join(12).await.expect_err("it lives");
+            let QuorumError::Admission(AdmissionRefusal::NotReplaced { id: refused, .. }) = refusal
+            else {
+                panic!("seed {seed}: {refusal}")
+            };
+            assert_eq!(refused, number);
+            nodes.power_cut(lost);
+            let asked = follower(&nodes, &[lost]).await;
+            let leader = nodes.led().await;
+            let is_silent = |nodes: &Nodes| {
+                let members = nodes.quorum(leader).members();
+                let known = members.into_iter().find(|member| member.id == number);
+                known.and_then(|it| it.last_heard).is_none_or(|at| at > Duration::from_secs(1))
+            };
+            nodes.until("nobody hears it", is_silent).await;
+            let admitted = timeout(Duration::from_secs(10), nodes.join(12)).await;
+            admitted.expect("in bounded time").unwrap_or_else(|it| panic!("seed {seed}: {it}"));
+            assert_eq!(id(&nodes, 12), number);
+            nodes.until("it votes", |nodes| voters(nodes, 12).len() == 3).await;
+            assert_eq!(nodes.quorum(asked).members().len(), 3);
+            // The old disk is found again.
+            nodes.start(lost).await.expect("opens its files");
+            until_removed(&nodes, lost).await;
+            create(&nodes.quorum(12), 1).await.expect("the others go on");
+        });
+    }
+}
+
+#[test]
+fn a_number_that_nobody_has_had_is_no_node_to_replace() {
+    in_virtual_time(async {
+        let mut nodes = grown(20, 1, 1).await;
+        nodes.add(9, Some(9), Start::Join);
+        nodes.all.get_mut(&9).expect("was added").replaces = true;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let refusal = nodes.join(9).await.expect_err("is unknown");
+        let told = "node 9 cannot be replaced: the cluster has no such node";
+        assert!(refusal.to_string().contains(told), "{refusal}");
+        // After a removal the number is known.
+        nodes.all.get_mut(&9).expect("was added").replaces = false;
+        nodes.join(9).await.expect("is admitted");
+        change(&nodes, 1, MembersChange::Remove { id: BrokerId(9) }).await.expect("is removed");
+        nodes.add(10, Some(9), Start::Join);
+        nodes.all.get_mut(&10).expect("was added").replaces = true;
+        nodes.join(10).await.expect("takes the place of the removed one");
     });
 }

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) id: Option<BrokerId>,
     fs: SimFs,
     start: Start,
+    /// Whether it takes the place of the node that has its id.
+    pub(crate) replaces: bool,
     pub(crate) quorum: Option<Arc<MetadataQuorum>>,
     is_alive: Arc<AtomicBool>,
     lives: u64,
@@ -109,6 +111,7 @@ impl Nodes {
             id: id.map(BrokerId),
             fs: SimFs::new(self.seed.wrapping_mul(31).wrapping_add(number as u64)),
             start,
+            replaces: false,
             quorum: None,
             is_alive: Arc::default(),
             lives: 0,
@@ -167,8 +170,12 @@ impl Nodes {
     /// Has the cluster admit a node that was added.
     pub(crate) async fn admit(&mut self, number: usize) -> Result<(), QuorumError> {
         let node = &self.all[&number];
-        let request =
-            JoinRequest { id: node.id, directory: node.directory, address: node.address.clone() };
+        let request = JoinRequest {
+            id: node.id,
+            directory: node.directory,
+            address: node.address.clone(),
+            replaces: node.replaces,
+        };
         let others: Vec<String> = self.all.values().map(|node| node.address.clone()).collect();
         let others: Vec<String> = others.into_iter().filter(|at| *at != node.address).collect();
         let link = self.network.link(&node.address, &Arc::new(AtomicBool::new(true)));

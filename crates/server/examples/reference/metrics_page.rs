@@ -66,7 +66,8 @@ async fn exported() -> anyhow::Result<String> {
         ("logway.http.listen".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;
     let (broker, _http, registry) =
-        logway_server::start_broker(settings, LogLevels::default(), Counter::default()).await?;
+        logway_server::start_broker(settings, false, LogLevels::default(), Counter::default())
+            .await?;
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
     let client = Client::new(vec![address.clone()], ClientOptions::default());

@@ -76,6 +76,8 @@ struct Node {
     voter: Option<bool>,
     /// Records of metadata that it has less than the leader
     lag: Option<i64>,
+    /// How many of its replicas are not in sync: a node that is new or was replaced copies them
+    out_of_sync: usize,
     safe_to_stop: bool,
     /// The worst that would follow from a stop; `null` if nothing would
     unsafe_because: Option<String>,
@@ -175,6 +177,9 @@ fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
     let leader_end = quorum.and_then(|quorum| quorum.leader_log_end());
     let own_end = replica.and_then(|replica| replica.log_end);
     let obstacle = stops.obstacle(id);
+    let out_of_sync = state
+        .partitions()
+        .filter(|(_, partition)| partition.replicas.contains(&id) && !partition.isr.contains(&id));
     Node {
         id,
         host: address.map(|address| address.host.clone()),
@@ -183,6 +188,7 @@ fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
         state: state.node_state(id),
         voter: replica.and(is_voter),
         lag: leader_end.zip(own_end).map(|(leader, own)| leader - own),
+        out_of_sync: out_of_sync.count(),
         safe_to_stop: obstacle.is_none(),
         unsafe_for: obstacle.as_ref().and_then(Obstacle::partition).cloned(),
         unsafe_because: obstacle.map(|obstacle| obstacle.to_string()),
@@ -223,8 +229,16 @@ pub(super) fn first_of(partitions: &[Partition]) -> String {
 }
 
 fn node_table(status: &Status) -> Table {
-    let mut table =
-        Table::new(&["NODE", "STATE", "ROLE", "LAG", "ADDRESS", "RACK", "SAFE TO STOP"]);
+    let mut table = Table::new(&[
+        "NODE",
+        "STATE",
+        "ROLE",
+        "LAG",
+        "OUT OF SYNC",
+        "ADDRESS",
+        "RACK",
+        "SAFE TO STOP",
+    ]);
     for node in &status.nodes {
         let address = node.host.clone().zip(node.port);
         let address = address.map(|(host, port)| BrokerAddress::new(host, port).to_string());
@@ -233,6 +247,7 @@ fn node_table(status: &Status) -> Table {
             node.state.name().to_owned(),
             role(node, status).to_owned(),
             node.lag.map(|lag| lag.to_string()).unwrap_or_default(),
+            node.out_of_sync.to_string(),
             address.unwrap_or_default(),
             node.rack.clone().unwrap_or_default(),
             match &node.unsafe_because {
@@ -282,10 +297,10 @@ LEADERLESS        1: t-2
 UNDER MIN ISR     1: t-2
 UNDER-REPLICATED  4: t-0 t-1 t-2 and 1 more
 
-NODE  STATE        ROLE    LAG  ADDRESS  RACK  SAFE TO STOP
-1     active       leader  0    b:9092   -     no, because the quorum would have 1 of the 2 voters that it needs
-2     unreachable  voter   1    b:9092   -     yes
-3     active       voter   2    b:9092   -     no, because the quorum would have 1 of the 2 voters that it needs
+NODE  STATE        ROLE    LAG  OUT OF SYNC  ADDRESS  RACK  SAFE TO STOP
+1     active       leader  0    1            b:9092   -     no, because the quorum would have 1 of the 2 voters that it needs
+2     unreachable  voter   1    4            b:9092   -     yes
+3     active       voter   2    1            b:9092   -     no, because the quorum would have 1 of the 2 voters that it needs
 ";
         assert_eq!(text(&status(&state, &BTreeMap::from([(topic, 2)]))), expected);
     }
