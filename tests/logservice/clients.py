@@ -4,7 +4,7 @@ import subprocess
 import threading
 
 from confluent_kafka.admin import NewTopic
-from log_client import DEADLINE_S, Appender, leader_in_sync
+from log_client import DEADLINE_S, RECORDS, Appender, leader_in_sync
 
 from harness.cluster import Cluster
 from harness.cluster_status import wait_until_all_vote
@@ -22,10 +22,9 @@ class ClientCases:
     name: str
     client: list
     tail: list
-    count = 12_000
 
     def begin(self, addresses: list[str]) -> subprocess.Popen:
-        command = [*self.client, ",".join(addresses), LOG, str(self.count)]
+        command = [*self.client, ",".join(addresses), LOG, str(RECORDS)]
         program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         # It is not waited for without an end.

@@ -1,6 +1,7 @@
 """An appender and a reader that survive whatever happens to their connection, on top of the generated stubs."""
 
 import itertools
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -8,7 +9,9 @@ from collections import OrderedDict
 import grpc
 from logway.log.v1 import log_pb2, log_pb2_grpc
 
-DEADLINE_S = 120
+# How many the cases that reconnect append and read.
+RECORDS = int(os.environ.get("RECORDS", "12000"))
+DEADLINE_S = 120 + RECORDS // 1_000
 RETRY_S = 0.05
 WINDOW = 1_000
 # What another try may help against.

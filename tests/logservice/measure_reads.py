@@ -185,7 +185,8 @@ def go_readers() -> str:
 
 
 def grpc_reader() -> str:
-    return subprocess.run([HERE / "go" / "run.sh"], check=True, capture_output=True, text=True).stdout.strip()
+    built = subprocess.run([HERE / "go" / "run.sh"], check=True, capture_output=True, text=True).stdout.strip()
+    return f"{built}/client"
 
 
 if __name__ == "__main__":

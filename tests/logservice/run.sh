@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The log service, by clients that are generated from its proto files. `run.sh test_appends.py` runs one file.
 #
-# RECORDS=1000000 appends and reads as many in the cases that reconnect; the default is 20,000.
+# RECORDS=1000000 appends and reads as many in the cases that reconnect; the default is 12,000.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)

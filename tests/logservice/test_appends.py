@@ -1,6 +1,5 @@
 """Appends and reads that are broken off in the middle, and a broker that is killed: nothing lost, doubled or out of order."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 import grpc
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from log_client import DEADLINE_S, Appender, connect, leader_in_sync, read
+from log_client import DEADLINE_S, RECORDS, Appender, connect, leader_in_sync, read
 from logway.log.v1 import log_pb2, log_pb2_grpc
 
 from harness.cluster import Cluster
@@ -20,7 +19,6 @@ from harness.load import create_topics
 from harness.logway import Logway
 from harness.waiting import wait_until
 
-RECORDS = int(os.environ.get("RECORDS", "20000"))
 PER_APPEND = 20
 SETTINGS = {"logservice.listen": "127.0.0.1:0"}
 

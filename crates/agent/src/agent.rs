@@ -13,7 +13,7 @@ use crate::counters::{Counted, Registry, SinkCounters, SourceCounters};
 use crate::delivery::Delivery;
 use crate::error::AgentError;
 use crate::interceptor::Interceptor;
-use crate::processor::{Processor, SinkRunner};
+use crate::processor::{Gathered, Processor, SinkRunner};
 use crate::registry;
 use crate::selector::Selector;
 use crate::settings::Settings;
@@ -120,18 +120,23 @@ impl RunningAgent {
     ) -> bool {
         const LOOK: Duration = Duration::from_millis(20);
         let until = Instant::now() + patience;
-        loop {
-            let is_left = |(name, (settings, channel)): (&String, &(Settings, Arc<Channel>))| {
-                is_meant(name, settings, channel) && channel.len() > 0
-            };
-            if !self.channels.iter().any(is_left) {
-                return true;
+        let meant = self
+            .channels
+            .iter()
+            .filter(|(name, (settings, channel))| is_meant(name, settings, channel));
+        let meant: Vec<&Arc<Channel>> = meant.map(|(_, (_, channel))| channel).collect();
+        meant.iter().for_each(|channel| channel.set_draining(true));
+        let is_empty = loop {
+            if meant.iter().all(|channel| channel.len() == 0) {
+                break true;
             }
             if Instant::now() >= until {
-                return false;
+                break false;
             }
             tokio::time::sleep(LOOK).await;
-        }
+        };
+        meant.iter().for_each(|channel| channel.set_draining(false));
+        is_empty
     }
 
     /// Ends the sinks; the channels are left.
@@ -184,7 +189,11 @@ async fn start_on(
     }
     let mut runners = Vec::new();
     for sink in &config.sinks {
-        let (runner, counters) = make_sink(sink, channels)?;
+        let is_grouped = |group: &GroupConfig| {
+            group.sinks.len() > 1 && group.sinks.contains(&sink.settings.name)
+        };
+        let is_alone = !config.groups.iter().any(is_grouped);
+        let (runner, counters) = make_sink(sink, channels, is_alone)?;
         counted.push((runner.name.clone(), counters));
         runners.push(runner);
     }
@@ -216,6 +225,7 @@ async fn start_on(
 fn make_sink(
     sink: &SinkConfig,
     channels: &Channels,
+    is_alone: bool,
 ) -> Result<(SinkRunner, Arc<SinkCounters>), AgentError> {
     let settings = &sink.settings;
     let counters = Arc::new(SinkCounters::default());
@@ -231,6 +241,8 @@ fn make_sink(
         batch_max: usize::try_from(batch).unwrap_or(1),
         counters: Arc::clone(&counters),
         dead_letters: sink.dead_letter.as_ref().map(channel),
+        is_alone,
+        gathered: Gathered::Nothing,
     };
     Ok((runner, counters))
 }

@@ -61,6 +61,13 @@ impl Endpoint {
         Ok(Endpoint { is_tls, host: host.to_owned(), port, path: path.to_owned() })
     }
 
+    /// As requests say it: a port that goes without saying is left out, as those who sign expect it.
+    pub(crate) fn host_header(&self) -> String {
+        let authority = self.authority();
+        let default = if self.is_tls { ":443" } else { ":80" };
+        authority.strip_suffix(default).map_or_else(|| authority.clone(), str::to_owned)
+    }
+
     fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -195,7 +202,9 @@ impl HttpClient {
     ) -> io::Result<Request<Body>> {
         let authority = self.endpoint.authority();
         let mut request = match self.version {
-            Version::Http1 => Request::builder().uri(path).header(header::HOST, authority.as_str()),
+            Version::Http1 => {
+                Request::builder().uri(path).header(header::HOST, self.endpoint.host_header())
+            }
             Version::Http2 => {
                 let scheme = if self.endpoint.is_tls { "https" } else { "http" };
                 Request::builder().uri(format!("{scheme}://{authority}{path}"))

@@ -37,6 +37,7 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
     (&sink::elasticsearch::DECLARATION, sink::elasticsearch::make),
     (&sink::loki::DECLARATION, sink::loki::make),
     (&sink::otlp::DECLARATION, sink::otlp::make),
+    (&sink::object_store::DECLARATION, sink::object_store::make),
     (&sink::plain::LOGGER, sink::plain::make_logger),
     (&sink::plain::NULL, sink::plain::make_null),
 ];

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::signature::{self, Signing};
+use logway_security::signature_v4::{Signing, body_hash, format_time};
 
 /// How long a request may take.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -158,7 +158,7 @@ impl KinesisClient {
         let body = input.to_string();
         let host = self.endpoint.authority().map_or("", |authority| authority.as_str());
         let target = format!("Kinesis_20131202.{operation}");
-        let time = signature::format_time(wall_clock().0);
+        let time = format_time(wall_clock().0);
         // In the order of their names, as they are signed.
         let headers = [
             ("content-type", "application/x-amz-json-1.1"),
@@ -173,7 +173,8 @@ impl KinesisClient {
             service: "kinesis",
             time: &time,
         };
-        let authorization = signing.authorization(&headers, body.as_bytes());
+        let authorization =
+            signing.authorization("POST", "/", "", &headers, &body_hash(body.as_bytes()));
         let request = Request::post("/").header(header::AUTHORIZATION, authorization);
         let request =
             headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));

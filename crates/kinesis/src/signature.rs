@@ -7,19 +7,17 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::Mac;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
-use logway_model::calendar::{date_of_days, days_of_date};
-use sha2::{Digest, Sha256};
+use logway_model::calendar::days_of_date;
+pub(crate) use logway_security::signature_v4::format_time;
+use logway_security::signature_v4::{
+    ALGORITHM, TERMINATOR, body_hash, hex, mac, percent_encode, signing_key, to_sign,
+};
 
 use crate::authentication::Signed;
 use crate::error::ApiError;
-
-/// The only algorithm.
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-
-const TERMINATOR: &str = "aws4_request";
 
 /// How far a client's clock may be from this one, in ms. AWS's own allowance.
 const SKEW_MAX_MS: i64 = 300_000;
@@ -128,7 +126,7 @@ impl<'a> Verifier<'a> {
 
     /// Whether the request is as it was when it was signed, by who has the secret.
     pub(crate) fn verify(&self, secret: &[u8], body: &[u8]) -> Result<(), ApiError> {
-        let body_hash = hex(&Sha256::digest(body));
+        let body_hash = body_hash(body);
         let told = self.head.headers.get("x-amz-content-sha256");
         if told.is_some_and(|told| told.as_bytes() != body_hash.as_bytes()) {
             return Err(mismatch(
@@ -182,61 +180,6 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// What is signed: the canonical request by its hash, with when and what for.
-fn to_sign(time: &str, scope: [&str; 4], request: &str) -> String {
-    let [date, region, service, terminator] = scope;
-    format!(
-        "{ALGORITHM}\n{time}\n{date}/{region}/{service}/{terminator}\n{}",
-        hex(&Sha256::digest(request.as_bytes()))
-    )
-}
-
-/// The key of a day, a region and a service.
-fn signing_key(secret: &[u8], scope: [&str; 4]) -> [u8; 32] {
-    let mut key = [b"AWS4", secret].concat();
-    let mut next = [0; 32];
-    for part in scope {
-        next = mac(&key, part.as_bytes()).finalize().into_bytes().into();
-        key = next.to_vec();
-    }
-    next
-}
-
-/// Who signs a request, and what for.
-#[derive(Clone, Copy)]
-pub(crate) struct Signing<'a> {
-    /// The id of the access key.
-    pub(crate) key_id: &'a str,
-    /// Its secret.
-    pub(crate) secret: &'a [u8],
-    /// The region.
-    pub(crate) region: &'a str,
-    /// The service.
-    pub(crate) service: &'a str,
-    /// The time, as [`format_time`] has it.
-    pub(crate) time: &'a str,
-}
-
-impl Signing<'_> {
-    /// The header `authorization` of a POST to `/` with these headers, which are in the order of their names.
-    pub(crate) fn authorization(&self, headers: &[(&str, &str)], body: &[u8]) -> String {
-        let scope = [&self.time[..8], self.region, self.service, TERMINATOR];
-        let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
-        let names = names.join(";");
-        let lines: String =
-            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
-        let request = format!("POST\n/\n\n{lines}\n{names}\n{}", hex(&Sha256::digest(body)));
-        let to_sign = to_sign(self.time, scope, &request);
-        let key = signing_key(self.secret, scope);
-        let signature = hex(&mac(&key, to_sign.as_bytes()).finalize().into_bytes());
-        format!(
-            "{ALGORITHM} Credential={}/{}, SignedHeaders={names}, Signature={signature}",
-            self.key_id,
-            scope.join("/")
-        )
-    }
-}
-
 const DOES_NOT_MATCH: &str = "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
      Access Key and signing method. Consult the service documentation for details.";
 
@@ -275,18 +218,6 @@ fn check_time(signed: &Signed<'_>, time_ms: i64, now_ms: i64) -> Result<(), ApiE
     Ok(())
 }
 
-fn mac(key: &[u8], data: &[u8]) -> Hmac<Sha256> {
-    let mac = Hmac::<Sha256>::new_from_slice(key).expect("a key may be of any length");
-    mac.chain_update(data)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// A path without `.`, `..` and empty parts, encoded once more.
 fn canonical_path(path: &str) -> Cow<'_, str> {
     if path == "/" {
@@ -303,7 +234,7 @@ fn canonical_path(path: &str) -> Cow<'_, str> {
     let mut canonical = String::new();
     for part in &parts {
         canonical.push('/');
-        encode(part.as_bytes(), &mut canonical);
+        percent_encode(part.as_bytes(), &mut canonical);
     }
     if path.ends_with('/') || parts.is_empty() {
         canonical.push('/');
@@ -319,9 +250,9 @@ fn canonical_query(query: &str) -> String {
         .filter(|(name, _)| *name != "X-Amz-Signature")
         .map(|(name, value)| {
             let mut canonical = String::new();
-            encode(&percent_decoded(name), &mut canonical);
+            percent_encode(&percent_decoded(name), &mut canonical);
             canonical.push('=');
-            encode(&percent_decoded(value), &mut canonical);
+            percent_encode(&percent_decoded(value), &mut canonical);
             canonical
         })
         .collect();
@@ -350,19 +281,6 @@ pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-fn encode(bytes: &[u8], out: &mut String) {
-    for &byte in bytes {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-}
-
 /// Reads `20150830T123600Z`, in ms since 1970.
 fn parse_time(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
@@ -384,15 +302,6 @@ fn parse_time(text: &str) -> Option<i64> {
         return None;
     }
     Some((days_of_date(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000)
-}
-
-/// A time as `20150830T123600Z`.
-pub(crate) fn format_time(ms: i64) -> String {
-    let seconds = ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date_of_days(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use logway_metadata::MetadataLevel;
 use logway_metadata::controller::{
     ControllerCommand, ControllerReply, FinalizeMetadataLevel, RemoveBroker,
 };
-use logway_model::BrokerId;
+use logway_model::{BrokerId, DirectoryId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -180,6 +180,10 @@ impl Leader {
         change: MembersChange,
     ) -> Result<BrokerId, QuorumError> {
         let deadline = Instant::now() + self.consensus.shared().submit_timeout();
+        let change = match self.with_directory(&change).await {
+            Err(QuorumError::Removed { id }) if change.removes(id) => return Ok(id),
+            named => named?,
+        };
         let mut may_be_done = false;
         loop {
             let done = match self.consensus.known_leader() {
@@ -189,16 +193,12 @@ impl Leader {
             };
             let error = match done {
                 // Nobody sends a node what is committed after its own removal.
-                Ok((id, _)) if change == MembersChange::Remove { id } && self.is_own(id) => {
-                    return Ok(id);
-                }
+                Ok((id, _)) if change.removes(id) && self.is_own(id) => return Ok(id),
                 Ok((id, index)) => {
                     self.wait_for(MetadataIndex(index), deadline).await?;
                     return Ok(id);
                 }
-                Err(QuorumError::Removed { id }) if change == (MembersChange::Remove { id }) => {
-                    return Ok(id);
-                }
+                Err(QuorumError::Removed { id }) if change.removes(id) => return Ok(id),
                 Err(error) => error,
             };
             if let QuorumError::Admission(refusal) = &error
@@ -220,6 +220,24 @@ impl Leader {
         }
     }
 
+    /// A removal with the directory of the node that has the number now.
+    async fn with_directory(&self, change: &MembersChange) -> Result<MembersChange, QuorumError> {
+        let &MembersChange::Remove { id, directory: None } = change else {
+            return Ok(change.clone());
+        };
+        self.wait_until_current().await?;
+        let mut members = self.consensus.member_status().into_iter();
+        let member = members.find(|member| member.id == id).map(|member| member.directory);
+        let directory = member.or_else(|| self.registered_directory(id));
+        Ok(MembersChange::Remove { id, directory })
+    }
+
+    /// The directory with which a broker has registered: the first one, which has the metadata.
+    fn registered_directory(&self, id: BrokerId) -> Option<DirectoryId> {
+        let image = self.published.image();
+        image.broker(id).and_then(|broker| broker.log_dirs.first().copied())
+    }
+
     /// Changes the members as the leader.
     async fn change_members_here(
         &self,
@@ -227,7 +245,7 @@ impl Leader {
     ) -> Result<(BrokerId, u64), QuorumError> {
         match change {
             MembersChange::Join(request) => self.admit(request).await,
-            MembersChange::Remove { id } => self.remove(*id, false).await,
+            MembersChange::Remove { id, directory } => self.remove(*id, *directory, false).await,
             MembersChange::AddVoter(voter) => self.consensus.add_voter(*voter).await,
             MembersChange::RemoveVoter(voter) => self.consensus.remove_voter(*voter).await,
         }
@@ -269,7 +287,7 @@ impl Leader {
         }
         match checked? {
             Replacement::Ready => Ok(()),
-            Replacement::Remove(id) => match self.remove(id, true).await {
+            Replacement::Remove(id) => match self.remove(id, None, true).await {
                 Err(QuorumError::Refused(error)) => {
                     let reason = error.message;
                     Err(QuorumError::Admission(AdmissionRefusal::NotReplaced { id, reason }))
@@ -289,10 +307,19 @@ impl Leader {
     async fn remove(
         &self,
         id: BrokerId,
+        asked: Option<DirectoryId>,
         is_replaced: bool,
     ) -> Result<(BrokerId, u64), QuorumError> {
-        let is_broker = self.published.image().broker(id).is_some();
-        let member = self.consensus.check_removal(id, is_broker).await?;
+        let registered = self.registered_directory(id);
+        let member = match self.consensus.check_removal(id, asked, registered).await {
+            // It was done before, and the number is that of another node now.
+            Err(QuorumError::Admission(AdmissionRefusal::OtherDirectory { given, .. }))
+                if self.published.image().removed_brokers().by_directory(given).is_some() =>
+            {
+                return Ok((id, self.consensus.members_index()));
+            }
+            checked => checked?,
+        };
         let directory = member.as_ref().map(|member| member.directory);
         let command = RemoveBroker { id, directory, is_replaced };
         let committed = self.submit_here(self.forwarded(command.into())).await?;
@@ -349,7 +376,7 @@ impl Leader {
 /// not known.
 fn done_before(change: &MembersChange, refusal: &AdmissionRefusal) -> Option<BrokerId> {
     match (change, refusal) {
-        (MembersChange::Remove { id }, AdmissionRefusal::Unknown { .. })
+        (MembersChange::Remove { id, .. }, AdmissionRefusal::Unknown { .. })
         | (MembersChange::AddVoter(VoterName { id, .. }), AdmissionRefusal::IsVoter { .. })
         | (MembersChange::RemoveVoter(VoterName { id, .. }), AdmissionRefusal::NoVoter { .. }) => {
             Some(*id)

@@ -68,11 +68,27 @@ pub enum MembersChange {
     Remove {
         /// Which one.
         id: BrokerId,
+        /// Its data directory. Who asks need not know it: then it is that of the node that has the number when it is asked
+        /// for. A request that is late, or comes twice, does not meet the next node of that number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        directory: Option<DirectoryId>,
     },
     /// A member gets a vote (KIP-853).
     AddVoter(VoterName),
     /// A voter gets everything from now on, and has no vote until somebody gives it one (KIP-853).
     RemoveVoter(VoterName),
+}
+
+impl MembersChange {
+    /// The node that has a number now leaves for good.
+    pub fn remove(id: BrokerId) -> MembersChange {
+        MembersChange::Remove { id, directory: None }
+    }
+
+    /// Whether it is this node that leaves for good.
+    pub(crate) fn removes(&self, node: BrokerId) -> bool {
+        matches!(self, MembersChange::Remove { id, .. } if *id == node)
+    }
 }
 
 /// A voter, or who is to be one. The directory tells the node from another one under its number.

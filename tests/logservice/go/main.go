@@ -1,56 +1,68 @@
-// The log service by grpc-go: appends that are broken off and come back, a read that goes on, and Akutan's logspec.
+// Appends numbers and reads them again, over breaks of its own and of the brokers.
 //
-//	main HOST:PORT LOGSPEC_HOST:PORT LOG COUNT
-//	main read HOST:PORT LOG records|batches|key|expression [FILTER]
+//	client HOST:PORT[,HOST:PORT...] LOG COUNT
+//	client read HOST:PORT LOG records|batches|key|expression [FILTER]
+//	client logspec HOST:PORT
+//
+// The first prints "half" when half is acknowledged; its last append waits for a line on stdin. At the end it prints "done".
 package main
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"logway.io/logservice/logpb"
-	"logway.io/logservice/specpb"
 )
 
 const (
 	perAppend = 20
 	window    = 500
+	wait      = time.Minute
+	retry     = 100 * time.Millisecond
 )
+
+var plain = grpc.WithTransportCredentials(insecure.NewCredentials())
+
+// What one does over all connections.
+type client struct {
+	addresses   []string
+	log         string
+	count       uint64
+	last        uint64
+	connections int
+	session     []byte
+	// The last append that was acknowledged, and how far the session is then.
+	acked, position uint64
+	hasGone         bool
+}
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
-	if os.Args[1] == "read" {
-		filter := ""
-		if len(os.Args) > 5 {
-			filter = os.Args[5]
-		}
-		readOnce(ctx, os.Args[2], os.Args[3], os.Args[4], filter, plain)
-		return
+	switch os.Args[1] {
+	case "read":
+		readOnce(ctx, os.Args[2], os.Args[3], os.Args[4], strings.Join(os.Args[5:], " "))
+	case "logspec":
+		akutan(ctx, os.Args[2])
+	default:
+		count, err := strconv.ParseUint(os.Args[3], 10, 63)
+		check(err)
+		c := client{addresses: strings.Split(os.Args[1], ","), log: os.Args[2], count: count, last: count / perAppend}
+		c.appendAll()
+		c.readAll()
+		c.checkEnd()
+		fmt.Println("done")
 	}
-	count, err := strconv.Atoi(os.Args[4])
-	check(err)
-	conn, err := grpc.NewClient(os.Args[1], plain)
-	check(err)
-	defer conn.Close()
-	service := logpb.NewLogServiceClient(conn)
-	appendAll(ctx, service, os.Args[3], count)
-	readAll(ctx, service, os.Args[3], count)
-
-	spec, err := grpc.NewClient(os.Args[2], plain)
-	check(err)
-	defer spec.Close()
-	akutan(ctx, specpb.NewLogClient(spec))
-	fmt.Println("done")
 }
 
 func check(err error) {
@@ -59,121 +71,153 @@ func check(err error) {
 	}
 }
 
+// What comes in time; else the program ends.
+func within[T any](receive func() (T, error)) (T, error) {
+	late := time.AfterFunc(wait, func() { log.Fatalf("no reply in %v", wait) })
+	defer late.Stop()
+	return receive()
+}
+
+// Connects to the next of the brokers, and passes over what another try may help against.
+func (c *client) connected(do func(context.Context, logpb.LogServiceClient) error) {
+	conn, err := grpc.NewClient(c.addresses[c.connections%len(c.addresses)], plain)
+	check(err)
+	defer conn.Close()
+	c.connections++
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err = do(ctx, logpb.NewLogServiceClient(conn))
+	switch status.Code(err) {
+	// A stream that has ended is Unknown.
+	case codes.OK, codes.Unavailable, codes.Canceled, codes.Unknown, codes.Internal:
+	default:
+		log.Fatal(err)
+	}
+}
+
+// Breaks the stream off at each third of the way.
+func (c *client) appendAll() {
+	for part := uint64(1); c.acked < c.last; {
+		breakAt := c.last
+		if part < 3 {
+			breakAt = part * c.last / 3
+		}
+		c.connected(func(ctx context.Context, service logpb.LogServiceClient) error {
+			return c.append(ctx, service, breakAt)
+		})
+		if c.acked >= breakAt {
+			part++
+		} else {
+			time.Sleep(retry)
+		}
+	}
+}
+
+// Appends until so many are acknowledged or the stream breaks.
+func (c *client) append(ctx context.Context, service logpb.LogServiceClient, breakAt uint64) error {
+	stream, err := within(func() (logpb.LogService_AppendClient, error) { return service.Append(ctx) })
+	if err != nil {
+		return err
+	}
+	open := &logpb.OpenAppend{Session: c.session}
+	if c.position > 0 {
+		open.Positions = []*logpb.SessionPosition{{Log: c.log, Partition: 0, Records: c.position}}
+	}
+	next := &logpb.AppendRequest{Request: &logpb.AppendRequest_Open{Open: open}}
+	// Why a send failed is what the next receive tells.
+	_ = stream.Send(next)
+	for sent := c.acked; c.acked < breakAt; {
+		reply, err := within(stream.Recv)
+		if err != nil {
+			return err
+		}
+		c.take(reply)
+		for ; sent < c.last && sent < c.acked+window; sent++ {
+			if sent+1 == c.last && !c.mayFinish() {
+				break
+			}
+			_ = stream.Send(c.nth(sent + 1))
+		}
+	}
+	return nil
+}
+
+func (c *client) take(reply *logpb.AppendReply) {
+	if opened := reply.GetOpened(); opened != nil {
+		c.session = opened.Session
+		return
+	}
+	appended := reply.GetAppended()
+	if appended.GetSequence() != c.acked+1 {
+		log.Fatalf("%v where %d comes next", reply, c.acked+1)
+	}
+	c.acked, c.position = appended.Sequence, appended.SessionRecords
+	if c.acked == c.last/2 {
+		fmt.Println("half")
+	}
+}
+
+// Whether the last append may be sent: when all others are acknowledged, and the line has come.
+func (c *client) mayFinish() bool {
+	if !c.hasGone && c.acked+1 == c.last {
+		_, err := os.Stdin.Read(make([]byte, 1))
+		check(err)
+		c.hasGone = true
+	}
+	return c.hasGone
+}
+
 // The n-th append, with the records from (n-1)*perAppend on.
-func nth(name string, sequence uint64) *logpb.AppendRequest {
+func (c *client) nth(sequence uint64) *logpb.AppendRequest {
 	records := make([]*logpb.NewRecord, perAppend)
 	for i := range records {
-		number := (int(sequence)-1)*perAppend + i
-		records[i] = &logpb.NewRecord{Value: []byte(strconv.Itoa(number))}
+		number := (sequence-1)*perAppend + uint64(i)
+		records[i] = &logpb.NewRecord{Value: strconv.AppendUint(nil, number, 10)}
 	}
 	return &logpb.AppendRequest{Request: &logpb.AppendRequest_Append{
-		Append: &logpb.Append{Sequence: sequence, Log: name, Records: records},
+		Append: &logpb.Append{Sequence: sequence, Log: c.log, To: &logpb.Append_Partition{Partition: 0}, Records: records},
 	}}
 }
 
-// Breaks the stream off at each third of the way, and goes on with the session.
-func appendAll(ctx context.Context, service logpb.LogServiceClient, name string, count int) {
-	var session []byte
-	acked, position := uint64(0), uint64(0)
-	last := uint64(count / perAppend)
-	for try := uint64(1); acked < last; try++ {
-		streamCtx, cancel := context.WithCancel(ctx)
-		stream, err := service.Append(streamCtx)
-		check(err)
-		open := &logpb.OpenAppend{Session: session}
-		if position > 0 {
-			open.Positions = []*logpb.SessionPosition{{Log: name, Partition: 0, Records: position}}
-		}
-		check(stream.Send(&logpb.AppendRequest{Request: &logpb.AppendRequest_Open{Open: open}}))
-		reply, err := stream.Recv()
-		check(err)
-		session = reply.GetOpened().Session
-		breakAt := last
-		if try < 3 {
-			breakAt = try * last / 3
-		}
-		for sent := acked; acked < breakAt; {
-			for ; sent < last && sent < acked+window; sent++ {
-				check(stream.Send(nth(name, sent+1)))
-			}
-			reply, err := stream.Recv()
-			check(err)
-			appended := reply.GetAppended()
-			if appended.GetSequence() != acked+1 {
-				log.Fatalf("%v where %d comes next", reply, acked+1)
-			}
-			acked, position = appended.Sequence, appended.SessionRecords
-		}
-		cancel()
-	}
-}
-
-func readAll(ctx context.Context, service logpb.LogServiceClient, name string, count int) {
-	next := 0
-	for next < count {
-		streamCtx, cancel := context.WithCancel(ctx)
-		request := &logpb.ReadRequest{
-			Log: name, From: &logpb.ReadRequest_Offset{Offset: int64(next)}, UntilEnd: true, RecordsMax: uint64(count / 3),
-		}
-		stream, err := service.Read(streamCtx, request)
-		check(err)
-		for {
-			reply, err := stream.Recv()
-			if err == io.EOF {
-				break
-			}
-			check(err)
-			for _, record := range reply.Records {
-				if record.Offset != int64(next) || string(record.Value) != strconv.Itoa(next) {
-					log.Fatalf("%v where %d comes next", record, next)
+// Reads a third at a time, each on a connection of its own, and goes on where a broken one was.
+func (c *client) readAll() {
+	for next := uint64(0); next < c.count; time.Sleep(retry) {
+		c.connected(func(ctx context.Context, service logpb.LogServiceClient) error {
+			from := &logpb.ReadRequest_Offset{Offset: int64(next)}
+			request := &logpb.ReadRequest{Log: c.log, From: from, RecordsMax: c.count / 3}
+			stream, err := within(func() (logpb.LogService_ReadClient, error) { return service.Read(ctx, request) })
+			for err == nil && next < c.count {
+				var reply *logpb.ReadReply
+				reply, err = within(stream.Recv)
+				for _, record := range reply.GetRecords() {
+					if record.Offset != int64(next) || string(record.Value) != strconv.FormatUint(next, 10) {
+						log.Fatalf("%v where %d comes next", record, next)
+					}
+					next++
 				}
-				next++
 			}
-		}
-		cancel()
-	}
-	info, err := service.Info(ctx, &logpb.InfoRequest{Log: name})
-	check(err)
-	if end := info.Partitions[0].GetEndOffset(); end != int64(count) {
-		log.Fatalf("the log ends at %d and not at %d", end, count)
+			return err
+		})
 	}
 }
 
-// As Akutan's client does: probes, appends, reads, discards.
-func akutan(ctx context.Context, service specpb.LogClient) {
-	stream, err := service.Append(ctx)
-	check(err)
-	proposals := [][][]byte{nil, {[]byte("a"), []byte("b")}, {[]byte("c")}}
-	var indexes []uint64
-	for i, batch := range proposals {
-		check(stream.Send(&specpb.AppendRequest{Sequence: uint64(i + 1), Proposals: batch}))
-		reply, err := stream.Recv()
-		check(err)
-		if reply.GetOk().GetSequence() != uint64(i+1) {
-			log.Fatalf("%v", reply)
+func (c *client) checkEnd() {
+	var end *int64
+	for ends := time.Now().Add(wait); end == nil; time.Sleep(retry) {
+		if time.Now().After(ends) {
+			log.Fatal("nobody tells where the log ends")
 		}
-		indexes = append(indexes, reply.GetOk().Indexes...)
-	}
-	read, err := service.Read(ctx, &specpb.ReadRequest{NextIndex: indexes[0]})
-	check(err)
-	for _, index := range indexes {
-		reply, err := read.Recv()
-		check(err)
-		for _, entry := range reply.GetOk().Entries {
-			if entry.Index != index {
-				log.Fatalf("index %d where %d comes next", entry.Index, index)
+		c.connected(func(ctx context.Context, service logpb.LogServiceClient) error {
+			info, err := within(func() (*logpb.InfoReply, error) {
+				return service.Info(ctx, &logpb.InfoRequest{Log: c.log})
+			})
+			if err == nil {
+				end = info.Partitions[0].EndOffset
 			}
-			index++
-		}
-		if index > indexes[len(indexes)-1] {
-			break
-		}
+			return err
+		})
 	}
-	_, err = service.Discard(ctx, &specpb.DiscardRequest{FirstIndex: indexes[1]})
-	check(err)
-	reply, err := service.Info(ctx, &specpb.InfoRequest{})
-	check(err)
-	if ok := reply.GetOk(); ok.FirstIndex != indexes[1] || ok.LastIndex != indexes[2] {
-		log.Fatalf("%v", reply)
+	if *end != int64(c.count) {
+		log.Fatalf("the log ends at %d and not at %d", *end, c.count)
 	}
 }

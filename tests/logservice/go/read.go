@@ -13,8 +13,8 @@ import (
 
 // Reads a log to its end, as records or as batches, all of it or what an expression or one key passes; prints how many records and bytes of
 // values or batches came, and how many bytes of messages.
-func readOnce(ctx context.Context, address, name, what, filter string, options ...grpc.DialOption) {
-	conn, err := grpc.NewClient(address, options...)
+func readOnce(ctx context.Context, address, name, what, filter string) {
+	conn, err := grpc.NewClient(address, plain)
 	check(err)
 	defer conn.Close()
 	request := &logpb.ReadRequest{Log: name, UntilEnd: true}

@@ -1,79 +1,177 @@
-// The log service by grpc-js: appends that are broken off and come back, and a read.
+// Appends numbers and reads them again, over breaks of its own and of the brokers.
 //
-//   client.js HOST:PORT LOG COUNT
-import { fileURLToPath } from "node:url";
+//   client.js HOST:PORT[,HOST:PORT...] LOG COUNT
+//
+// When half is acknowledged it prints "half"; the last append waits for a line on stdin. At the end it prints "done".
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
-import loader from "@grpc/proto-loader";
+import { LogService } from "./service.js";
 
 const PER_APPEND = 20;
 const WINDOW = 500;
+const WAIT_MS = 60_000;
+const RETRY_MS = 100;
+const { UNAVAILABLE, CANCELLED, UNKNOWN, INTERNAL } = grpc.status;
+// What another try may help against.
+const PASSING = new Set([UNAVAILABLE, CANCELLED, UNKNOWN, INTERNAL]);
 
-const protos = fileURLToPath(new URL("../../../crates/logservice/proto", import.meta.url));
-const definition = loader.loadSync("logway/log/v1/log.proto", { includeDirs: [protos], longs: Number, defaults: true });
-const { LogService } = grpc.loadPackageDefinition(definition).logway.log.v1;
-const [address, log, wanted] = process.argv.slice(2);
+const [addresses, log, wanted] = [process.argv[2].split(","), process.argv[3], process.argv[4]];
 const count = Number(wanted);
-const service = new LogService(address, grpc.credentials.createInsecure());
+const last = count / PER_APPEND;
+// Over all connections: the last append that was acknowledged, and how far the session is then.
+let connections = 0;
+let session = Buffer.alloc(0);
+let acked = 0;
+let position = 0;
+let hasGone = false;
 
+async function within(promise) {
+  const ended = new AbortController();
+  const late = sleep(WAIT_MS, null, { signal: ended.signal }).then(() => {
+    throw new Error(`no reply in ${WAIT_MS} ms`);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    late.catch(() => {});
+    ended.abort();
+  }
+}
+
+// Connects to the next of the brokers, and passes over what another try may help against.
+async function connected(run) {
+  const address = addresses[connections % addresses.length];
+  connections += 1;
+  const service = new LogService(address, grpc.credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
+  try {
+    return await run(service);
+  } catch (error) {
+    if (!PASSING.has(error.code)) {
+      throw error;
+    }
+  } finally {
+    service.close();
+  }
+}
+
+// Gives each reply of a stream to `take` until that returns false or the stream ends.
+async function receive(call, take) {
+  // The iterator reports errors too; the one of the cancelled call has no other listener.
+  call.on("error", () => {});
+  const replies = call[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await within(replies.next());
+      if (done || !(await take(value))) {
+        return;
+      }
+    }
+  } finally {
+    call.cancel();
+  }
+}
+
+// Breaks the stream off at each third of the way.
+async function appendAll() {
+  for (let part = 1; acked < last; ) {
+    const breakAt = Math.floor((part * last) / 3);
+    await connected((service) => append(service, breakAt));
+    if (acked >= breakAt) {
+      part += 1;
+    } else {
+      await sleep(RETRY_MS);
+    }
+  }
+}
+
+// Appends until so many are acknowledged or the stream breaks.
+async function append(service, breakAt) {
+  const call = service.append();
+  const positions = position > 0 ? [{ log, partition: 0, records: position }] : [];
+  call.write({ open: { session, positions } });
+  let sent = acked;
+  await receive(call, async (reply) => {
+    take(reply);
+    for (; sent < last && sent < acked + WINDOW; sent += 1) {
+      if (sent + 1 === last && !(await mayFinish())) {
+        break;
+      }
+      call.write(nth(sent + 1));
+    }
+    return acked < breakAt;
+  });
+}
+
+function take(reply) {
+  if (reply.opened) {
+    session = reply.opened.session;
+    return;
+  }
+  if (reply.appended?.sequence !== acked + 1) {
+    throw new Error(`${JSON.stringify(reply)} where ${acked + 1} comes next`);
+  }
+  acked += 1;
+  position = reply.appended.sessionRecords;
+  if (acked === Math.floor(last / 2)) {
+    console.log("half");
+  }
+}
+
+// Whether the last append may be sent: when all others are acknowledged, and the line has come.
+async function mayFinish() {
+  if (!hasGone && acked + 1 === last) {
+    await once(process.stdin, "data");
+    process.stdin.destroy();
+    hasGone = true;
+  }
+  return hasGone;
+}
+
+// The n-th append, with the records from (n - 1) * PER_APPEND on.
 function nth(sequence) {
   const records = [];
   for (let number = (sequence - 1) * PER_APPEND; number < sequence * PER_APPEND; number += 1) {
     records.push({ value: Buffer.from(String(number)) });
   }
-  return { append: { sequence, log, records } };
+  return { append: { sequence, log, partition: 0, records } };
 }
 
-// Appends up to `last`, or until `breakAt` is acknowledged, and goes on from what the session has had.
-function appendUntil(session, last, breakAt) {
-  return new Promise((resolve, reject) => {
-    const call = service.append();
-    let { token, acked, position } = session;
-    let sent = acked;
-    const positions = position > 0 ? [{ log, partition: 0, records: position }] : [];
-    call.on("error", reject);
-    call.on("data", (reply) => {
-      if (reply.opened) {
-        token = reply.opened.session;
-      } else if (reply.appended?.sequence === acked + 1) {
-        acked += 1;
-        position = reply.appended.sessionRecords;
-      } else {
-        reject(new Error(`${JSON.stringify(reply)} where ${acked + 1} comes next`));
-      }
-      for (; sent < last && sent < acked + WINDOW; sent += 1) {
-        call.write(nth(sent + 1));
-      }
-      if (acked === breakAt) {
-        call.removeListener("error", reject);
-        call.on("error", () => {});
-        call.cancel();
-        resolve({ token, acked, position });
-      }
-    });
-    call.write({ open: { session: token, positions } });
-  });
-}
-
+// Reads a third at a time, each on a connection of its own, and goes on where a broken one was.
 async function readAll() {
   let next = 0;
-  for await (const reply of service.read({ log, untilEnd: true })) {
-    for (const { offset, value } of reply.records) {
-      if (offset !== next || value.toString() !== String(next)) {
-        throw new Error(`${offset}: ${value} where ${next} comes next`);
+  while (next < count) {
+    const request = { log, offset: next, recordsMax: Math.floor(count / 3) };
+    await connected((service) => receive(service.read(request), ({ records }) => {
+      for (const { offset, value } of records) {
+        if (offset !== next || value.toString() !== String(next)) {
+          throw new Error(`${offset}: ${value} where ${next} comes next`);
+        }
+        next += 1;
       }
-      next += 1;
-    }
-  }
-  if (next !== count) {
-    throw new Error(`${next} records and not ${count}`);
+      return next < count;
+    }));
+    await sleep(RETRY_MS);
   }
 }
 
-const last = count / PER_APPEND;
-let session = { token: Buffer.alloc(0), acked: 0, position: 0 };
-for (const breakAt of [Math.floor(last / 3), Math.floor((2 * last) / 3), last]) {
-  session = await appendUntil(session, last, breakAt);
+async function checkEnd() {
+  const info = (service) => within(new Promise((resolve, reject) => {
+    service.info({ log }, (error, reply) => (error ? reject(error) : resolve(reply)));
+  }));
+  for (const ends = Date.now() + WAIT_MS; Date.now() < ends; await sleep(RETRY_MS)) {
+    const end = (await connected(info))?.partitions[0].endOffset;
+    if (end === count) {
+      return;
+    }
+    if (end !== undefined) {
+      throw new Error(`the log ends at ${end} and not at ${count}`);
+    }
+  }
+  throw new Error("nobody tells where the log ends");
 }
+
+await appendAll();
 await readAll();
-service.close();
+await checkEnd();
 console.log("done");

@@ -11,6 +11,7 @@ pub(crate) mod spillable;
 mod taken;
 pub(crate) mod topic;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use self::memory::{MemoryQueue, bytes_of};
 use self::room::{Claim, Room};
 use self::spillable::{SpillableClaim, SpillableQueue, SpillableTake};
 use self::taken::Held;
-pub(crate) use self::taken::Taken;
+pub(crate) use self::taken::{More, Taken};
 use self::topic::TopicQueue;
 use crate::counters::ChannelCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
@@ -62,6 +63,8 @@ pub(crate) struct Channel {
     keep_alive: Duration,
     arrived: Arc<Notify>,
     ages: Mutex<Ages>,
+    /// It is to become empty: nobody waits for more to come.
+    is_draining: AtomicBool,
     queue: Queue,
 }
 
@@ -120,6 +123,7 @@ impl Channel {
             keep_alive,
             arrived,
             ages: Mutex::default(),
+            is_draining: AtomicBool::new(false),
             queue,
         };
         channel.ages().put(channel.len());
@@ -236,6 +240,46 @@ impl Channel {
                 return Ok(taken);
             }
         }
+    }
+
+    /// Takes more events into a take of this channel, at most so many; waits for the first as long as `patience`, and not at
+    /// all if the channel is to become empty.
+    ///
+    /// # Errors
+    ///
+    /// The take will not be committed any more, or the channel cannot be read.
+    pub(crate) async fn take_more(
+        &self,
+        taken: &mut Taken,
+        max: usize,
+        patience: Duration,
+    ) -> Result<More, ChannelError> {
+        let max = max.min(self.transaction_events_max());
+        let until = Instant::now() + patience;
+        loop {
+            let arrived = self.arrived.notified();
+            tokio::pin!(arrived);
+            arrived.as_mut().enable();
+            self.counters.take_attempts.add(1);
+            let more = taken.take_more(max)?;
+            if more != More::Events(0)
+                || self.is_draining()
+                || timeout_at(until, arrived).await.is_err()
+            {
+                return Ok(more);
+            }
+        }
+    }
+
+    /// Whether it is to become empty.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is to become empty.
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
+        self.arrived.notify_waiters();
     }
 
     fn try_take(self: &Arc<Channel>, max: usize) -> Result<Taken, ChannelError> {

@@ -90,6 +90,11 @@ impl Room {
         events <= self.events_max && bytes <= self.bytes_max
     }
 
+    /// Whether so much is at least half of what it may hold.
+    pub(crate) fn is_half(&self, events: u64, bytes: u64) -> bool {
+        events >= self.events_max.div_ceil(2) || bytes >= self.bytes_max.div_ceil(2)
+    }
+
     /// Notes what was there before this process.
     pub(crate) fn found(&self, events: u64, bytes: u64) {
         let mut used = self.used();

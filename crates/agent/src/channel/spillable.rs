@@ -177,7 +177,27 @@ impl SpillableQueue {
 
     /// Takes what is next, from one side.
     pub(super) fn take(&self, max: usize) -> Result<SpillableTake, ChannelError> {
+        self.take_of(&mut self.runs(), max)
+    }
+
+    /// Takes what is next from this side; `None` if what is next is on the other one.
+    pub(super) fn take_from(
+        &self,
+        side: Side,
+        max: usize,
+    ) -> Result<Option<SpillableTake>, ChannelError> {
         let mut runs = self.runs();
+        match runs.front() {
+            Some((next, _)) if *next != side => Ok(None),
+            _ => self.take_of(&mut runs, max).map(Some),
+        }
+    }
+
+    fn take_of(
+        &self,
+        runs: &mut VecDeque<(Side, usize)>,
+        max: usize,
+    ) -> Result<SpillableTake, ChannelError> {
         let Some(&(side, length)) = runs.front() else {
             return Ok(SpillableTake::Memory(Vec::new()));
         };

@@ -1,15 +1,20 @@
 //! A take that has not come to its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use logway_model::Offset;
+use logway_log::random_uuid;
+use logway_model::{Offset, Uuid};
 
 use super::file::FileQueue;
+use super::memory::bytes_of;
+use super::room::Room;
 use super::spillable::{Side, SpillableTake, room_of};
 use super::topic::{TopicQueue, TopicTake};
 use super::{Channel, Queue};
 use crate::error::ChannelError;
 use crate::event::Event;
+use crate::interceptor::now_ms;
 
 /// Events that were taken and not committed. Dropped, they are next again.
 #[derive(Debug)]
@@ -17,6 +22,19 @@ pub(crate) struct Taken {
     channel: Arc<Channel>,
     pub(crate) events: Vec<Event>,
     held: Held,
+    bytes: u64,
+    since: Instant,
+    began_ms: i64,
+    name: OnceLock<Uuid>,
+}
+
+/// What a take has got beyond what it had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    /// So many events.
+    Events(usize),
+    /// What is next can only be in another take.
+    Never,
 }
 
 /// Where the events are from, and what they hold there.
@@ -29,7 +47,85 @@ pub(super) enum Held {
 
 impl Taken {
     pub(super) fn new(channel: Arc<Channel>, events: Vec<Event>, held: Held) -> Taken {
-        Taken { channel, events, held }
+        let bytes = bytes_of(&events);
+        let (since, began_ms, name) = (Instant::now(), now_ms(), OnceLock::new());
+        Taken { channel, events, held, bytes, since, began_ms, name }
+    }
+
+    /// What its events count against bounds in bytes.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How long ago it began.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// When it began, in milliseconds since 1970.
+    pub(crate) fn began_ms(&self) -> i64 {
+        self.began_ms
+    }
+
+    /// A name that no other take has.
+    pub(crate) fn name(&self) -> Uuid {
+        *self.name.get_or_init(random_uuid)
+    }
+
+    /// Whether it has at least half of what the channel may hold: sources may wait for its end.
+    pub(crate) fn is_half_of_channel(&self) -> bool {
+        let bytes = if matches!(self.held, Held::Memory { .. }) { self.bytes } else { 0 };
+        self.room().is_some_and(|room| room.is_half(self.events.len() as u64, bytes))
+    }
+
+    /// Whether it can still be committed, as far as is known here: another member may have its partitions now.
+    pub(crate) fn is_current(&self) -> bool {
+        match &self.held {
+            Held::Topic(take) => self.topic().is_current(take),
+            Held::Memory { .. } | Held::Disk { .. } => true,
+        }
+    }
+
+    /// Takes more into it, at most so many events, perhaps nothing.
+    ///
+    /// # Errors
+    ///
+    /// It will not be committed any more, or the channel cannot be read.
+    pub(super) fn take_more(&mut self, max: usize) -> Result<More, ChannelError> {
+        let channel = Arc::clone(&self.channel);
+        let more = match (&channel.queue, &mut self.held) {
+            (Queue::Memory(memory), Held::Memory { bytes }) => {
+                let more = memory.take(max);
+                *bytes += bytes_of(&more);
+                more
+            }
+            (Queue::File(file), Held::Disk { offsets }) => unzipped(offsets, file.take(max)?),
+            (Queue::Spillable(spillable), Held::Memory { bytes }) => {
+                match spillable.take_from(Side::Memory, max)? {
+                    Some(SpillableTake::Memory(more)) => {
+                        *bytes += bytes_of(&more);
+                        more
+                    }
+                    _ => return Ok(More::Never),
+                }
+            }
+            (Queue::Spillable(spillable), Held::Disk { offsets }) => {
+                match spillable.take_from(Side::Disk, max)? {
+                    Some(SpillableTake::Disk(more)) => unzipped(offsets, more),
+                    // There is nothing at all.
+                    Some(SpillableTake::Memory(none)) => none,
+                    None => return Ok(More::Never),
+                }
+            }
+            (Queue::Topic(topic), Held::Topic(take)) => {
+                topic.take_more(take, max).ok_or_else(|| topic.changed())?
+            }
+            _ => unreachable!("what was taken is of its channel's kind"),
+        };
+        self.bytes += bytes_of(&more);
+        let count = more.len();
+        self.events.extend(more);
+        Ok(More::Events(count))
     }
 
     /// The events are elsewhere, and done with here. Dropped before it returns, it may be that they come again.
@@ -56,6 +152,7 @@ impl Taken {
     /// Commits one of the events, which is dealt with in another way than the rest.
     pub(crate) fn commit_one(&mut self, index: usize) -> Event {
         let event = self.events.remove(index);
+        self.bytes -= event.size_bytes() as u64;
         let freed = match &mut self.held {
             Held::Memory { bytes } => {
                 let freed = event.size_bytes() as u64;
@@ -88,18 +185,22 @@ impl Taken {
     }
 
     fn give_back(&self, events: u64, bytes: u64) {
+        self.room().expect("a topic has no room to give back").give_back(events, bytes);
+        self.count(events);
+    }
+
+    /// What it came from is bounded by; a topic is by nothing.
+    fn room(&self) -> Option<&Arc<Room>> {
         let side = match &self.held {
             Held::Memory { .. } => Side::Memory,
             Held::Disk { .. } | Held::Topic(_) => Side::Disk,
         };
-        let room = match &self.channel.queue {
-            Queue::Memory(memory) => &memory.room,
-            Queue::File(file) => &file.room,
-            Queue::Spillable(spillable) => room_of(spillable, side),
-            Queue::Topic(_) => unreachable!("a topic has no room to give back"),
-        };
-        room.give_back(events, bytes);
-        self.count(events);
+        match &self.channel.queue {
+            Queue::Memory(memory) => Some(&memory.room),
+            Queue::File(file) => Some(&file.room),
+            Queue::Spillable(spillable) => Some(room_of(spillable, side)),
+            Queue::Topic(_) => None,
+        }
     }
 
     fn count(&self, events: u64) {
@@ -121,6 +222,13 @@ impl Taken {
             Queue::Memory(_) | Queue::Topic(_) => unreachable!("nothing of it is on disk"),
         }
     }
+}
+
+/// Of events from a disk the events, when their offsets are noted.
+fn unzipped(offsets: &mut Vec<Offset>, taken: Vec<(Offset, Event)>) -> Vec<Event> {
+    let (more, events): (Vec<Offset>, Vec<Event>) = taken.into_iter().unzip();
+    offsets.extend(more);
+    events
 }
 
 impl Drop for Taken {

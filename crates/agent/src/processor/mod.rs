@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use self::failover::Failover;
 use self::load_balance::LoadBalance;
-pub(crate) use self::runner::{Progress, SinkRunner};
+pub(crate) use self::runner::{Gathered, Progress, SinkRunner};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::SinkError;
 use crate::settings::Settings;

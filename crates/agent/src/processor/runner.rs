@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channel::{Channel, Taken};
+use crate::channel::{Channel, More, Taken};
 use crate::counters::SinkCounters;
-use crate::error::{Partly, SinkError};
+use crate::error::{ChannelError, Partly, SinkError};
 use crate::event::Event;
-use crate::sink::Sink;
+use crate::sink::{Gathering, Sink};
 
 /// A sink that runs.
 pub(crate) struct SinkRunner {
@@ -16,7 +16,22 @@ pub(crate) struct SinkRunner {
     pub(crate) channel: Arc<Channel>,
     pub(crate) batch_max: usize,
     pub(crate) counters: Arc<SinkCounters>,
+    /// It is in no group with others.
+    pub(crate) is_alone: bool,
     pub(crate) dead_letters: Option<Arc<Channel>>,
+    /// A batch that is not sent yet: it is to grow, or the next hop did not take it.
+    pub(crate) gathered: Gathered,
+}
+
+/// What a sink that gathers has taken.
+#[derive(Debug, Default)]
+pub(crate) enum Gathered {
+    #[default]
+    Nothing,
+    /// It may get more.
+    Growing(Taken),
+    /// It was sent in vain, and is sent again as it is: so objects have the same names.
+    Unsent(Taken),
 }
 
 /// What became of a turn.
@@ -36,17 +51,8 @@ impl SinkRunner {
     /// Sends one batch, waiting for its first event as long as `patience`. After an error all of it is in the channel
     /// again, but for what went to the dead letters.
     pub(crate) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
-        let taken = self.channel.take(self.batch_max, patience).await;
-        let mut taken = taken.map_err(|error| {
-            self.counters.channel_failures.add(1);
-            self.failed(SinkError::later(error))
-        })?;
-        if taken.events.is_empty() {
-            self.counters.batches_empty.add(1);
-            self.sink.idle();
-            return Ok(Progress::Idle);
-        }
-        let batches = match taken.events.len() == self.batch_max {
+        let Some(mut taken) = self.next_batch(patience).await? else { return Ok(Progress::Idle) };
+        let batches = match taken.events.len() >= self.batch_max {
             true => &self.counters.batches_complete,
             false => &self.counters.batches_underflow,
         };
@@ -55,7 +61,15 @@ impl SinkRunner {
         while !taken.events.is_empty() {
             match self.sink.send(&taken).await {
                 Ok(()) => break,
-                Err(error) => self.set_aside(&mut taken, error).await?,
+                Err(error) => {
+                    if let Err(error) = self.set_aside(&mut taken, error).await {
+                        // In a group another sink gets what goes back into the channel.
+                        if self.is_alone && self.sink.gathering().is_some() {
+                            self.gathered = Gathered::Unsent(taken);
+                        }
+                        return Err(error);
+                    }
+                }
             }
         }
         self.counters.drain_successes.add(taken.events.len());
@@ -64,6 +78,58 @@ impl SinkRunner {
             tracing::warn!(sink = self.name, %error, "what was sent is not committed, and may be sent again");
         }
         Ok(Progress::Sent)
+    }
+
+    /// What is to be sent, if there is something, and if it has not to wait for more.
+    async fn next_batch(&mut self, patience: Duration) -> Result<Option<Taken>, SinkError> {
+        let taken = match std::mem::take(&mut self.gathered) {
+            Gathered::Unsent(taken) if taken.is_current() => return Ok(Some(taken)),
+            Gathered::Growing(taken) => taken,
+            Gathered::Unsent(_) | Gathered::Nothing => {
+                let bound = self.sink.gathering().map_or(usize::MAX, |own| own.events_max);
+                let taken = self.channel.take(self.batch_max.min(bound), patience).await;
+                taken.map_err(|error| self.not_taken(error))?
+            }
+        };
+        if taken.events.is_empty() {
+            self.counters.batches_empty.add(1);
+            self.sink.idle();
+            return Ok(None);
+        }
+        match self.sink.gathering() {
+            Some(gathering) => self.grow(taken, gathering, patience).await,
+            None => Ok(Some(taken)),
+        }
+    }
+
+    /// Takes more into a batch. If it is not at its end when no more comes, it is left for the next turn.
+    async fn grow(
+        &mut self,
+        mut taken: Taken,
+        gathering: Gathering,
+        patience: Duration,
+    ) -> Result<Option<Taken>, SinkError> {
+        while !gathering.is_ripe(&taken) && !self.channel.is_draining() {
+            let patience = patience.min(gathering.interval.saturating_sub(taken.age()));
+            // No more than to its end, so that it ends at the same event when it is taken again.
+            let max = self.batch_max.min(gathering.events_max - taken.events.len());
+            let more = self.channel.take_more(&mut taken, max, patience).await;
+            match more.map_err(|error| self.not_taken(error))? {
+                More::Events(0) if gathering.is_ripe(&taken) || self.channel.is_draining() => {}
+                More::Events(0) => {
+                    self.gathered = Gathered::Growing(taken);
+                    return Ok(None);
+                }
+                More::Events(_) => {}
+                More::Never => break,
+            }
+        }
+        Ok(Some(taken))
+    }
+
+    fn not_taken(&self, error: ChannelError) -> SinkError {
+        self.counters.channel_failures.add(1);
+        self.failed(SinkError::later(error))
     }
 
     /// Takes the events out of the batch that an error says are done with. What is left can be sent at once, or it is

@@ -8,6 +8,7 @@ pub(crate) mod file_roll;
 pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod loki;
+pub(crate) mod object_store;
 pub(crate) mod otlp;
 mod parts;
 pub(crate) mod plain;
@@ -35,6 +36,31 @@ pub(crate) trait Sink: Send {
 
     /// There is nothing to send just now.
     fn idle(&mut self) {}
+
+    /// If batches are to be larger than one take from the channel: when one is large or old enough.
+    fn gathering(&self) -> Option<Gathering> {
+        None
+    }
+}
+
+/// When a batch that several takes make is sent: as soon as one of these is reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gathering {
+    /// Since its first event was taken.
+    pub(crate) interval: Duration,
+    pub(crate) events_max: usize,
+    /// Of bodies and headers.
+    pub(crate) bytes_max: u64,
+}
+
+impl Gathering {
+    /// Whether a batch has come to its end.
+    pub(crate) fn is_ripe(&self, batch: &Taken) -> bool {
+        batch.age() >= self.interval
+            || batch.events.len() >= self.events_max
+            || batch.size_bytes() >= self.bytes_max
+            || batch.is_half_of_channel()
+    }
 }
 
 /// What a sink is made of.

@@ -89,6 +89,11 @@ impl Template {
 
     /// The text for an event. A header that is missing is empty.
     pub(super) fn of(&self, event: &Event) -> String {
+        self.of_at(event, now_ms())
+    }
+
+    /// The same, with a time for events that have none.
+    pub(super) fn of_at(&self, event: &Event, now_ms: i64) -> String {
         let mut time = None;
         let mut text = String::new();
         for part in &self.0 {
@@ -96,7 +101,8 @@ impl Template {
                 Part::Text(part) => text.push_str(part),
                 Part::Header(name) => text.push_str(event.headers.get(name).unwrap_or_default()),
                 Part::Time(letter) => {
-                    let time = time.get_or_insert_with(|| Time::of(time_ms(event)));
+                    let time =
+                        time.get_or_insert_with(|| Time::of(stated_ms(event).unwrap_or(now_ms)));
                     text.push_str(&time.part(*letter));
                 }
             }
@@ -107,8 +113,12 @@ impl Template {
 
 /// The time of an event, in milliseconds since 1970: that of its header `timestamp`, or now.
 pub(super) fn time_ms(event: &Event) -> i64 {
+    stated_ms(event).unwrap_or_else(now_ms)
+}
+
+fn stated_ms(event: &Event) -> Option<i64> {
     let stated = event.headers.get("timestamp").and_then(|text| text.trim().parse().ok());
-    stated.filter(|stated| TIMES.contains(stated)).unwrap_or_else(now_ms)
+    stated.filter(|stated| TIMES.contains(stated))
 }
 
 /// Years of four digits.

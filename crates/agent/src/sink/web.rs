@@ -168,7 +168,7 @@ impl WebSink {
 }
 
 /// The beginning of an answer.
-fn said(answer: &Answer) -> String {
+pub(super) fn said(answer: &Answer) -> String {
     const CHARS_MAX: usize = 400;
     let text = String::from_utf8_lossy(&answer.body);
     let text: String = text.trim().chars().take(CHARS_MAX).collect();

@@ -2,6 +2,7 @@
 
 mod channels;
 mod configurations;
+mod objects;
 mod running;
 mod web;
 

@@ -21,11 +21,24 @@ use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
 
 /// What a server answers; `None` closes the connection in place of an answer.
-type Answers = dyn Fn(&str, &HeaderMap, &str) -> Option<Response> + Send + Sync;
+type Answers = dyn Fn(&str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync;
 
 /// A server for as long as the test runs. Bodies are unpacked.
 async fn serve(
     answers: impl Fn(&str, &HeaderMap, &str) -> Option<Response> + Send + Sync + 'static,
+) -> SocketAddr {
+    serve_bytes(move |path, headers, packed| {
+        assert_eq!(headers["content-encoding"], "gzip");
+        let mut text = String::new();
+        GzDecoder::new(packed).read_to_string(&mut text).expect("is gzip");
+        answers(path, headers, &text)
+    })
+    .await
+}
+
+/// A server for as long as the test runs.
+pub(super) async fn serve_bytes(
+    answers: impl Fn(&str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let address = listener.local_addr().expect("has one");
@@ -47,10 +60,7 @@ async fn serve(
                             &frame.expect("comes").into_data().expect("is data"),
                         );
                     }
-                    assert_eq!(head.headers["content-encoding"], "gzip");
-                    let mut text = String::new();
-                    GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("is gzip");
-                    answers(&head.uri.to_string(), &head.headers, &text).ok_or(Broken)
+                    answers(&head.uri.to_string(), &head.headers, &packed).ok_or(Broken)
                 }
             });
             tokio::spawn(
@@ -67,13 +77,13 @@ async fn serve(
 #[error("broken")]
 struct Broken;
 
-fn answer(status: u16, body: &Value) -> Option<Response> {
+pub(super) fn answer(status: u16, body: &Value) -> Option<Response> {
     let status = StatusCode::from_u16(status).expect("is one");
     Some((status, Body::from(body.to_string())).into_response())
 }
 
 /// An agent whose source `r` counts to a hundred, by way of a durable channel, into a sink `k` with dead letters in files.
-async fn counting(folder: &Path, sink: &str) -> (RunningAgent, Registry) {
+pub(super) async fn counting(folder: &Path, sink: &str) -> (RunningAgent, Registry) {
     let dead = folder.join("dead");
     std::fs::create_dir(&dead).expect("is made");
     let text = format!(
@@ -91,7 +101,7 @@ async fn counting(folder: &Path, sink: &str) -> (RunningAgent, Registry) {
 }
 
 /// The dead letters, by their bodies, with their reasons.
-fn dead_letters(folder: &Path) -> BTreeMap<u64, String> {
+pub(super) fn dead_letters(folder: &Path) -> BTreeMap<u64, String> {
     let files = std::fs::read_dir(folder.join("dead")).expect("is there");
     let text: String = files
         .map(|file| std::fs::read_to_string(file.expect("is there").path()).expect("is text"))

@@ -30,5 +30,5 @@ pub(crate) async fn handle(
 
 async fn unregister(context: &RequestContext, id: BrokerId) -> Result<(), Failure> {
     let cluster = context.cluster(Operation::Alter).map_err(refusal)?;
-    cluster.change_members(context, MembersChange::Remove { id }, None).await
+    cluster.change_members(context, MembersChange::remove(id), None).await
 }

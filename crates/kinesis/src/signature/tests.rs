@@ -1,5 +1,7 @@
 use hyper::Request;
 
+use logway_security::signature_v4::Signing;
+
 use super::*;
 use crate::authentication::signed;
 
@@ -169,7 +171,7 @@ fn what_is_signed_here_is_verified() {
         service: "kinesis",
         time,
     };
-    let authorization = signing.authorization(&headers, body);
+    let authorization = signing.authorization("POST", "/", "", &headers, &body_hash(body));
     let all: Vec<_> = headers.into_iter().chain([("authorization", &*authorization)]).collect();
     let head = head("POST", "/", &all);
     assert_eq!(verify(&head, body, SECRET), Ok(()));

@@ -94,6 +94,13 @@ fn the_old_directory_does_not_come_back() {
     let refusal = cluster.start(3, None, 7).expect_err("the old disk is back");
     assert_eq!(refusal.code, ErrorCode::BrokerIdNotRegistered);
     assert_eq!(refusal.message, "Broker 3 was removed from the cluster.");
-    let again = cluster.submit(replacement(3)).expect_err("that is the new one");
+    let before = cluster.image.clone();
+    for late in [replacement(3), removal(3)] {
+        cluster.submit(late).expect("was done before");
+        assert_eq!(cluster.image, before, "that is the new one");
+    }
+    let directory = Some(DirectoryId(Uuid([99; 16])));
+    let again = RemoveBroker { directory, ..replacement(3) };
+    let again = cluster.submit(again).expect_err("it serves");
     assert_eq!(again.code, ErrorCode::DuplicateBrokerRegistration);
 }

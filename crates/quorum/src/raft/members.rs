@@ -95,19 +95,26 @@ impl Consensus {
         members.replace(request, is_known, is_alive).map_err(QuorumError::Admission)
     }
 
-    /// Whether a member may leave for good, and how the quorum knows it: `None` if it does not. `is_broker` says whether
-    /// the metadata has a broker of its number.
+    /// Whether a member may leave for good, and how the quorum knows it: `None` if it does not. `asked` is the directory of
+    /// the one that is meant, and `registered` that of the broker of its number that the metadata has.
     pub(crate) async fn check_removal(
         &self,
         broker: BrokerId,
-        is_broker: bool,
+        asked: Option<DirectoryId>,
+        registered: Option<DirectoryId>,
     ) -> Result<Option<Member>, QuorumError> {
         let (_changing, members) = self.begin_change().await?;
         let refused = QuorumError::Admission;
         let known = u64::try_from(broker.0).ok();
         let known = known.and_then(|id| Some((id, members.nodes.get(&id)?.clone())));
+        let directory = known.as_ref().map(|(_, member)| member.directory).or(registered);
+        if let (Some(given), Some(known)) = (asked, directory)
+            && given != known
+        {
+            return Err(refused(AdmissionRefusal::OtherDirectory { id: broker, given, known }));
+        }
         match known {
-            None if is_broker => Ok(None),
+            None if registered.is_some() => Ok(None),
             None => Err(refused(AdmissionRefusal::Unknown { id: broker })),
             Some((id, member)) => {
                 if members.is_voter(id) {
@@ -200,7 +207,7 @@ impl Consensus {
     }
 
     /// The entry that has the members as they are.
-    fn members_index(&self) -> u64 {
+    pub(crate) fn members_index(&self) -> u64 {
         let metrics = self.raft.metrics();
         metrics.borrow().membership_config.log_id().map_or(0, |id| id.index)
     }

@@ -62,7 +62,7 @@ fn who_was_removed_while_away_is_told_so_and_is_not_admitted_again() {
         nodes.kill(away);
         let asked = follower(&nodes, &[]).await;
         let gone = id(&nodes, away);
-        change(&nodes, asked, MembersChange::Remove { id: gone }).await.expect("is removed");
+        change(&nodes, asked, MembersChange::remove(gone)).await.expect("is removed");
         let members = nodes.quorum(asked).members();
         assert!(members.iter().all(|member| member.id != gone));
         nodes.until("another votes in its place", |nodes| voters(nodes, asked).len() == 3).await;
@@ -98,12 +98,42 @@ fn who_is_removed_while_it_runs_is_told_so_whether_it_votes_or_not() {
             .expect("one does not vote");
         let voter = follower(&nodes, &[learner]).await;
         for number in [learner, voter] {
-            let remove = MembersChange::Remove { id: id(&nodes, number) };
+            let remove = MembersChange::remove(id(&nodes, number));
             change(&nodes, leader, remove).await.expect("is removed");
             until_removed(&nodes, number).await;
         }
         create(&nodes.quorum(leader), 1).await.expect("the others go on");
         assert_eq!(nodes.quorum(leader).members().len(), 2);
+    });
+}
+
+/// A request that waits somewhere while it is repeated elsewhere.
+#[test]
+fn a_late_removal_does_not_meet_the_next_node_of_the_number() {
+    in_virtual_time(async {
+        let mut nodes = grown(5, 3, 3).await;
+        let gone = follower(&nodes, &[]).await;
+        let VoterName { id: number, directory } = name(&nodes, gone);
+        let asked = follower(&nodes, &[gone]).await;
+        let late = MembersChange::Remove { id: number, directory: Some(directory) };
+        change(&nodes, asked, MembersChange::remove(number)).await.expect("is removed");
+        nodes.add(9, Some(number.0), Start::Join);
+        nodes.join(9).await.expect("gets the number");
+        for again in [asked, nodes.led().await] {
+            change(&nodes, again, late.clone()).await.expect("was done before");
+            assert_eq!(nodes.quorum(again).members().len(), 3, "the next one stays");
+        }
+        let unknown = DirectoryId::UNASSIGNED;
+        let wrong = MembersChange::Remove { id: number, directory: Some(unknown) };
+        let refusal = change(&nodes, asked, wrong).await.expect_err("nobody has had it");
+        let expected = AdmissionRefusal::OtherDirectory {
+            id: number,
+            given: unknown,
+            known: name(&nodes, 9).directory,
+        };
+        assert!(matches!(refusal, QuorumError::Admission(refusal) if refusal == expected));
+        change(&nodes, asked, MembersChange::remove(number)).await.expect("who has it now goes");
+        assert_eq!(nodes.quorum(asked).members().len(), 2);
     });
 }
 
@@ -190,7 +220,7 @@ fn a_voter_that_the_others_need_does_not_leave() {
         nodes.until("the dead one is silent", is_silent).await;
         for change_ in [
             MembersChange::RemoveVoter(name(&nodes, needed)),
-            MembersChange::Remove { id: id(&nodes, needed) },
+            MembersChange::remove(id(&nodes, needed)),
             MembersChange::RemoveVoter(name(&nodes, leader)),
         ] {
             let refusal = change(&nodes, leader, change_).await.expect_err("is needed");
@@ -202,11 +232,11 @@ fn a_voter_that_the_others_need_does_not_leave() {
         }
         let image = nodes.quorum(leader).image();
         assert_eq!(image.removed_brokers().iter().len(), 0, "what is refused changes nothing");
-        let remove = MembersChange::Remove { id: id(&nodes, dead) };
+        let remove = MembersChange::remove(id(&nodes, dead));
         change(&nodes, needed, remove).await.expect("the dead one can go");
-        let remove = MembersChange::Remove { id: id(&nodes, needed) };
+        let remove = MembersChange::remove(id(&nodes, needed));
         change(&nodes, leader, remove).await.expect("is not needed any more");
-        let last = MembersChange::Remove { id: id(&nodes, leader) };
+        let last = MembersChange::remove(id(&nodes, leader));
         let refusal = change(&nodes, leader, last).await.expect_err("is the last");
         assert!(matches!(refusal, QuorumError::Admission(AdmissionRefusal::LastVoter { .. })));
         create(&nodes.quorum(leader), 1).await.expect("goes on alone");
@@ -290,7 +320,7 @@ fn a_number_that_nobody_has_had_is_no_node_to_replace() {
         // After a removal the number is known.
         nodes.all.get_mut(&9).expect("was added").replaces = false;
         nodes.join(9).await.expect("is admitted");
-        change(&nodes, 1, MembersChange::Remove { id: BrokerId(9) }).await.expect("is removed");
+        change(&nodes, 1, MembersChange::remove(BrokerId(9))).await.expect("is removed");
         nodes.add(10, Some(9), Start::Join);
         nodes.all.get_mut(&10).expect("was added").replaces = true;
         nodes.join(10).await.expect("takes the place of the removed one");

@@ -242,8 +242,7 @@ fn a_known_number_with_an_empty_disk_is_refused_until_it_is_removed() {
         assert_eq!(id, BrokerId(2));
         // Nor does it take the other one's place in elections or commits when it just starts.
         nodes.start(12).await.expect("waits");
-        let removed =
-            nodes.quorum(3).change_members(MembersChange::Remove { id: BrokerId(2) }).await;
+        let removed = nodes.quorum(3).change_members(MembersChange::remove(BrokerId(2))).await;
         assert_eq!(removed.expect("is removed"), BrokerId(2));
         nodes.kill(12);
         nodes.join(12).await.expect("its number is free");
@@ -261,7 +260,7 @@ fn a_leader_that_is_removed_hands_over_first() {
         let leader = nodes.led().await;
         let id = nodes.all[&leader].id.expect("is known");
         let asked = nodes.quorum(leader);
-        let removed = asked.change_members(MembersChange::Remove { id });
+        let removed = asked.change_members(MembersChange::remove(id));
         let removed = timeout(Duration::from_secs(10), removed).await.expect("in bounded time");
         assert_eq!(removed.expect("another one does it"), id);
         nodes.kill(leader);

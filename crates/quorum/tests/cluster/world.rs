@@ -348,7 +348,7 @@ impl World {
             return;
         }
         let quorum = self.nodes.quorum(asked);
-        let removed = quorum.change_members(MembersChange::Remove { id });
+        let removed = quorum.change_members(MembersChange::remove(id));
         match timeout(Duration::from_secs(3), removed).await {
             Ok(Ok(_)) => self.forget(number),
             _ => _ = self.doubtful.insert(number),

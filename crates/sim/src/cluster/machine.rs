@@ -84,6 +84,7 @@ pub(super) struct Surroundings {
     pub(super) oracle: Oracle,
     pub(super) inline_appends: bool,
     pub(super) answer_bytes_max: u32,
+    pub(super) journal_bytes: u64,
     pub(super) mutation: Option<Mutation>,
 }
 
@@ -250,6 +251,7 @@ impl Machine {
 fn settings(number: usize, surroundings: &Surroundings) -> Result<BrokerSettings, Violation> {
     let node_id = number.to_string();
     let answer_bytes_max = surroundings.answer_bytes_max.to_string();
+    let journal_bytes = surroundings.journal_bytes.to_string();
     let settings = [
         ("log.dirs", "/data"),
         ("node.id", &node_id),
@@ -259,6 +261,7 @@ fn settings(number: usize, surroundings: &Surroundings) -> Result<BrokerSettings
         ("logway.replica.stall.max.ms", "500"),
         ("replica.fetch.wait.max.ms", "100"),
         ("replica.fetch.response.max.bytes", &answer_bytes_max),
+        ("logway.journal.bytes", &journal_bytes),
         ("logway.append.inline", if surroundings.inline_appends { "true" } else { "false" }),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));

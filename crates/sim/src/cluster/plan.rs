@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) inline_appends: bool,
     /// What a leader sends a follower at once. A few batches are more than that in some worlds.
     pub(super) answer_bytes_max: u32,
+    /// The size of each journal: some are so small that they are filled many times, and none costs much to copy.
+    pub(super) journal_bytes: u64,
     /// Machines lose their power, or disks fail: a record that was not flushed may be lost.
     pub(super) is_power_at_risk: bool,
     /// Partitions are moved between nodes all the time.
@@ -83,7 +85,8 @@ pub(super) enum What {
 }
 
 impl Plan {
-    pub(super) fn new(random: &mut Rng) -> Plan {
+    /// The plan that a seed gives. By a chance of its own: a world is the same with another journal.
+    pub(super) fn new(random: &mut Rng, journal: &mut Rng) -> Plan {
         let nodes = if random.below(5) == 0 { 5 } else { 3 };
         let is_power_at_risk = random.below(3) > 0;
         let segment_ms = [604_800_000, 604_800_000, 700][random.below(3)];
@@ -118,6 +121,7 @@ impl Plan {
             topics,
             inline_appends: random.coin(),
             answer_bytes_max: [10 << 20, 10 << 20, 250, 600][random.below(4)],
+            journal_bytes: [64, 256, 1_024][journal.below(3)] << 10,
             is_power_at_risk,
             moves_partitions: random.coin(),
             quiet: random.coin().then(|| random.below(3)),
@@ -143,6 +147,7 @@ impl Plan {
             topics: vec![topic],
             inline_appends: false,
             answer_bytes_max: 10 << 20,
+            journal_bytes: 256 << 10,
             is_power_at_risk: false,
             moves_partitions: false,
             quiet: None,

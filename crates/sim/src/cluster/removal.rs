@@ -66,7 +66,7 @@ async fn step(node: &Node, id: BrokerId, is_asked: &mut bool) -> Step {
         return Step::Stays;
     }
     *is_asked = true;
-    match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::Remove { id })).await {
+    match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::remove(id))).await {
         Ok(Ok(_)) => Step::Removed,
         Ok(Err(error)) => {
             tracing::debug!(%id, %error, "a node is not removed");

@@ -48,7 +48,7 @@ impl World {
     /// The world of a seed.
     pub(super) fn new(seed: u64, mutation: Option<&ClusterMutation>) -> World {
         let mut random = Rng::new(seed);
-        let plan = Plan::new(&mut random);
+        let plan = Plan::new(&mut random, &mut Rng::new(!seed));
         World::planned(plan, random, mutation)
     }
 
@@ -67,6 +67,7 @@ impl World {
             oracle: oracle.clone(),
             inline_appends: plan.inline_appends,
             answer_bytes_max: plan.answer_bytes_max,
+            journal_bytes: plan.journal_bytes,
             mutation: mutation.map(|mutation| mutation.rule),
         };
         let disks = random.next_u64();

@@ -91,6 +91,16 @@ impl Cursor {
     /// Takes what is next. The partitions that it comes from belong to the transaction until it ends.
     pub(super) fn take(&mut self, max: usize) -> (TopicTake, Vec<Event>) {
         let mut take = TopicTake { generation: self.generation, ..TopicTake::default() };
+        let events = self.take_more(&mut take, max).unwrap_or_default();
+        (take, events)
+    }
+
+    /// Takes what is next into a transaction that has begun: of its own partitions, and of those that are in none. `None`
+    /// if the partitions have been given up since it began.
+    pub(super) fn take_more(&mut self, take: &mut TopicTake, max: usize) -> Option<Vec<Event>> {
+        if take.generation != self.generation {
+            return None;
+        }
         let mut events = Vec::new();
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         let split = ids.partition_point(|id| id.0 < self.turn);
@@ -99,7 +109,8 @@ impl Cursor {
                 break;
             }
             let Some(partition) = self.partitions.get_mut(id) else { continue };
-            if partition.taken.is_some() || partition.ready.is_empty() {
+            let own = take.next.iter().position(|(own, _)| own == id);
+            if (partition.taken.is_some() && own.is_none()) || partition.ready.is_empty() {
                 continue;
             }
             let count = partition.ready.len().min(max - events.len());
@@ -111,10 +122,13 @@ impl Cursor {
                 events.push(event);
             }
             let next = partition.ready.front().map_or(partition.next, |waiting| waiting.offset);
-            take.next.push((*id, next));
+            match own {
+                Some(own) => take.next[own].1 = next,
+                None => take.next.push((*id, next)),
+            }
             self.turn = id.0.saturating_add(1);
         }
-        (take, events)
+        Some(events)
     }
 
     /// A take has come to its end. Events that are given are next again.
@@ -180,6 +194,27 @@ mod tests {
         cursor.end(&again, Vec::new());
         cursor.end(&second, Vec::new());
         assert_eq!((cursor.ready_bytes, cursor.oldest()), (0, None));
+    }
+
+    #[test]
+    fn a_transaction_goes_on_taking_from_its_own_partitions() {
+        let mut cursor = Cursor::default();
+        cursor.assign([PartitionId(0), PartitionId(1)].into_iter());
+        cursor.add(PartitionId(0), waiting(0..3), Offset(3));
+        let (mut take, mut events) = cursor.take(2);
+        cursor.add(PartitionId(0), waiting(3..4), Offset(5));
+        cursor.add(PartitionId(1), waiting(10..12), Offset(12));
+        let (other, _) = cursor.take(1);
+        assert_eq!(other.next, [(PartitionId(1), Offset(11))]);
+        events.extend(cursor.take_more(&mut take, 10).expect("nothing has changed"));
+        assert_eq!(take.next, [(PartitionId(0), Offset(5))]);
+        assert_eq!(take.places.len(), events.len());
+        cursor.end(&take, events);
+        let (mut again, events) = cursor.take(10);
+        let bodies: Vec<_> = events.into_iter().map(|event| event.body).collect();
+        assert_eq!(bodies, ["0", "1", "2", "3"]);
+        cursor.assign([PartitionId(0)].into_iter());
+        assert_eq!(cursor.take_more(&mut again, 10), None);
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub(super) struct Member {
     pub(super) seen: HashMap<PartitionId, Seen>,
 }
 
-const REBALANCED: &str = "the group has changed: what was taken is read again, here or elsewhere";
+pub(super) const REBALANCED: &str =
+    "the group has changed: what was taken is read again, here or elsewhere";
 
 impl Member {
     /// Runs until it is told to stop; after an error it joins again.

@@ -151,6 +151,14 @@ impl TopicQueue {
         taken
     }
 
+    /// Takes more of what has come into a take that has begun. `None` if it will not be committed any more.
+    pub(super) fn take_more(&self, take: &mut TopicTake, max: usize) -> Option<Vec<Event>> {
+        self.shared.wanted.notify_one();
+        let taken = self.shared.cursor().take_more(take, max);
+        self.shared.freed.notify_one();
+        taken
+    }
+
     /// Commits the offsets of a take.
     ///
     /// # Errors
@@ -217,6 +225,16 @@ impl TopicQueue {
             member.abort();
             tracing::warn!(channel = self.channel, "the group was not left in time");
         }
+    }
+
+    /// Whether the partitions are still those that the take came from.
+    pub(super) fn is_current(&self, take: &TopicTake) -> bool {
+        self.shared.cursor().generation == take.generation
+    }
+
+    /// Why a take that has begun comes to nothing.
+    pub(super) fn changed(&self) -> ChannelError {
+        self.failed(member::REBALANCED.to_owned())
     }
 
     fn failed(&self, reason: String) -> ChannelError {

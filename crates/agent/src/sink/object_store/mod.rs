@@ -1,0 +1,181 @@
+//! The sink `object_store`: objects in a store that speaks S3, or files of a directory.
+//!
+//! A batch grows until it is large or old enough, and becomes one object for each path in it. It is committed when all of
+//! them are complete. An object's name says what is in it: the same events have the same name, others never.
+
+mod files;
+mod form;
+mod names;
+mod s3;
+
+use self::files::Files;
+use self::form::Form;
+use self::names::Names;
+use self::s3::S3;
+use super::{Gathering, Sending, Sink, SinkContext};
+use crate::channel::Taken;
+use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::error::{Partly, SinkError, StartError};
+use crate::http_client::CONNECT_TIMEOUT;
+use crate::tls;
+
+pub(crate) const DECLARATION: Declaration = Declaration {
+    role: Role::Sink,
+    name: "object_store",
+    aliases: &["s3"],
+    doc: "Writes events as objects into a store that speaks S3, or as files. A batch grows up to `rollInterval`, `rollSize` or \
+          `rollCount`, or half of what the channel holds, and becomes an object for each path. It is committed when all of its \
+          objects are complete. The name of an object has a hash of its events in it: what is sent once more as the same \
+          batch writes over the same object. After a kill a batch may end elsewhere, and events may be in two objects.",
+    keys: &[
+        key(
+            "url",
+            Kind::Text,
+            Fallback::Required,
+            "Where objects are: `s3://BUCKET/PATH` or `file:///DIRECTORY`. Behind the bucket, `%{NAME}` is the value of a \
+             header and `%Y %m %d %H %M` and others are parts of the time in the header `timestamp`, or else of when the \
+             batch began, in UTC; `%%` is a percent sign. Events whose path has a part `.` or `..` or control characters, \
+             or makes a name that is too long, go to the dead letters.",
+        ),
+        key("filePrefix", Kind::Text, Fallback::Is("events"), "What names begin with. No `/`."),
+        key(
+            "format",
+            Kind::Choice(&["json", "text", "header_and_text", "avro_event"]),
+            Fallback::Is("json"),
+            "How events are written: an object in JSON a line, bodies a line, headers and bodies a line, or an Avro \
+             container file.",
+        ),
+        key(
+            "compression",
+            Kind::Choice(&["none", "gzip", "zstd"]),
+            Fallback::Is("gzip"),
+            "How objects are compressed; names end in `.gz` or `.zst`. Not for `avro_event`, whose readers want plain files.",
+        ),
+        key(
+            "rollInterval",
+            Kind::Number(1, 86_400, "s"),
+            Fallback::Is("60"),
+            "A batch is no older than this. Its events are in the channel until then.",
+        ),
+        key(
+            "rollSize",
+            Kind::Number(1, 1 << 30, "bytes"),
+            Fallback::Is("67108864"),
+            "A batch is complete with so many bytes of bodies and headers. So many are in memory, and once more what becomes \
+             one object.",
+        ),
+        key(
+            "rollCount",
+            Kind::Number(1, 10_000_000, "events"),
+            Fallback::Is("1000000"),
+            "A batch is complete with so many events.",
+        ),
+        key(
+            "batchSize",
+            Kind::Number(1, 1_000_000, "events"),
+            Fallback::Is("100"),
+            "How many events are taken from the channel at once.",
+        ),
+        key(
+            "endpoint",
+            Kind::Text,
+            Fallback::Nothing,
+            "`http://HOST:PORT` or `https://HOST:PORT` of a store that is not Amazon's. Buckets are in the path.",
+        ),
+        key(
+            "region",
+            Kind::Text,
+            Fallback::Is("us-east-1"),
+            "The region that requests are signed for.",
+        ),
+        key(
+            "accessKeyId",
+            Kind::Text,
+            Fallback::Nothing,
+            "The id of the key, such as `${env:AWS_ACCESS_KEY_ID}`.",
+        ),
+        key(
+            "secretAccessKey",
+            Kind::Text,
+            Fallback::Nothing,
+            "The key's secret, such as `${env:AWS_SECRET_ACCESS_KEY}`.",
+        ),
+        key("sessionToken", Kind::Text, Fallback::Nothing, "What a key for a while has besides."),
+        CONNECT_TIMEOUT,
+        key(
+            "requestTimeout",
+            Kind::Number(1, i64::MAX, "ms"),
+            Fallback::Is("60000"),
+            "How long an object may take. Then it is sent again.",
+        ),
+    ],
+    shared: &[tls::OF_HTTPS],
+};
+
+struct ObjectStore {
+    names: Names,
+    form: Form,
+    store: Store,
+    gathering: Gathering,
+}
+
+enum Store {
+    S3(Box<S3>),
+    Files(Files),
+}
+
+pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
+    let settings = &context.settings;
+    let url = settings.required("url").trim();
+    let form = Form::new(settings)?;
+    let prefix = settings.required("filePrefix").trim();
+    let (store, path, name_bytes_max) =
+        match (url.strip_prefix("s3://"), url.strip_prefix("file://")) {
+            (Some(rest), _) => {
+                let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+                (Store::S3(Box::new(S3::new(&context, bucket)?)), path, s3::KEY_BYTES_MAX)
+            }
+            (None, Some(path)) if path.starts_with('/') => {
+                (Store::Files(Files), path, files::PATH_BYTES_MAX)
+            }
+            _ => return Err(format!("url '{url}' begins neither with s3:// nor with file:///")),
+        };
+    let names = Names::new(path, prefix, form.extension(), name_bytes_max)?;
+    let gathering = Gathering {
+        interval: settings.seconds("rollInterval"),
+        events_max: settings.size("rollCount"),
+        bytes_max: settings.number("rollSize"),
+    };
+    Ok(Box::new(ObjectStore { names, form, store, gathering }))
+}
+
+impl ObjectStore {
+    async fn write(&mut self, batch: &Taken) -> Result<(), SinkError> {
+        let (objects, refused) = self.names.objects(batch);
+        if !refused.is_empty() {
+            // The rest comes again without them.
+            return Err(SinkError::Partly(Partly { refused, ..Partly::default() }));
+        }
+        for (directory, events) in objects {
+            let name = self.names.name(batch, &events);
+            let events: Vec<_> = events.iter().map(|index| batch.events[*index].clone()).collect();
+            let body = self.form.body(&events).map_err(SinkError::later)?;
+            let put = match &mut self.store {
+                Store::S3(s3) => s3.put(&directory, &name, body).await,
+                Store::Files(files) => files.put(&directory, &name, &body),
+            };
+            put.map_err(SinkError::Later)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for ObjectStore {
+    fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
+        Box::pin(self.write(batch))
+    }
+
+    fn gathering(&self) -> Option<Gathering> {
+        Some(self.gathering)
+    }
+}
