@@ -419,12 +419,24 @@ impl Node {
             Task::Read { wait_ms, .. } if wait_ms > 0 => Lane::Waiting,
             _ => Lane::Clients,
         };
+        let is_append = matches!(task, Task::Append { .. } | Task::AppendAt { .. });
         let request = Request { topic: partition.topic, partition: partition.number, task };
         let left = deadline.saturating_duration_since(Instant::now()) + ANSWER_MAX;
         let calling =
             cluster.carrier.request(&address, lane, Kind::Partition, request.encode(), left);
         match calling.await {
-            Ok(answer) => decode_answer(answer),
+            Ok(answer) => decode_answer(answer).map_err(|refusal: Failure| {
+                let is_unknown = matches!(
+                    refusal.code,
+                    ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition
+                );
+                // The leader has not heard yet of what is made just now.
+                match is_unknown && self.exists(partition) {
+                    true if is_append => failure(ErrorCode::LeaderNotAvailable),
+                    true => failure(ErrorCode::NotLeaderOrFollower),
+                    false => refusal,
+                }
+            }),
             Err(error) => {
                 let message = format!("the leader of the partition did not answer: {error}");
                 Err(Failure::new(ErrorCode::RequestTimedOut, message))
