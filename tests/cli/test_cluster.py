@@ -143,5 +143,5 @@ class Cluster(unittest.TestCase):
         self.assertEqual((only["safe_to_stop"], only["unsafe_for"]), (False, None))
         reason = "the quorum would have 0 of the 1 voters that it needs"
         self.assertEqual(only["unsafe_because"], reason)
-        self.assertIn(f"leader  0    {BOOTSTRAP}", logway("cluster", "status").decode())
+        self.assertIn(f"leader  0    0            {BOOTSTRAP}", logway("cluster", "status").decode())
         self.assertIn(f"  no, because {reason}\n", logway("cluster", "status").decode())

@@ -279,7 +279,13 @@ impl Leader {
             None if image.removed_brokers().iter().any(|it| it.id == id) => Known::Removed,
             None => Known::Never,
         };
-        match self.consensus.check_replacement(request, is_known).await? {
+        let mut checked = self.consensus.check_replacement(request, is_known).await;
+        if let Err(QuorumError::Admission(AdmissionRefusal::NotReplaced { .. })) = checked {
+            // One that has died a moment ago was heard a moment ago.
+            tokio::time::sleep(self.consensus.shared().silence_of_dead()).await;
+            checked = self.consensus.check_replacement(request, is_known).await;
+        }
+        match checked? {
             Replacement::Ready => Ok(()),
             Replacement::Remove(id) => match self.remove(id, None, true).await {
                 Err(QuorumError::Refused(error)) => {

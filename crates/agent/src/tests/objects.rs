@@ -121,9 +121,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Agents are dropped in the middle, as by a kill, with objects written and not committed.
+/// Sinks end in the middle, with objects written and not committed.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_event_is_in_an_object_whatever_is_killed() {
+async fn each_event_is_in_an_object_wherever_a_sink_is_cut_off() {
     const EVENTS: u64 = 2000;
     let folder = tempfile::tempdir().expect("is made");
     let target = folder.path().join("objects");

@@ -198,6 +198,11 @@ impl Shared {
         LeadershipWatch { shared: Arc::clone(self), seen: self.news.load(Ordering::Acquire) }
     }
 
+    /// Who was not heard for this long is not taken for alive.
+    pub(crate) fn silence_of_dead(&self) -> Duration {
+        self.timings.election_timeout_max + self.timings.heartbeat
+    }
+
     /// Whether this is the only node.
     pub(crate) fn is_alone(&self) -> bool {
         let members = self.members();

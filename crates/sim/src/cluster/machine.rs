@@ -203,7 +203,12 @@ impl Machine {
 
     /// Ends the process as by `kill -9`, or with its machine.
     pub(super) fn end(&mut self, surroundings: &Surroundings, end: End) {
-        let Some(Process { runtime, life }) = self.process.take() else { return };
+        let Some(Process { runtime, life }) = self.process.take() else {
+            // No process has met what was to fail, so that nothing is lost. It does not wait for the next one.
+            self.fs.heal();
+            self.is_faulty = false;
+            return;
+        };
         let end = if self.is_faulty { End::PowerCut } else { end };
         self.is_faulty = false;
         life.end_by(end);

@@ -19,6 +19,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Who is not removed within this time stays, if it is known that it was not.
 const REMOVED_WITHIN: Duration = Duration::from_secs(15);
 
+/// What was asked for is done within this time, or never: calls are repeated for 2 s, and leaders change.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+
 /// How far a removal is.
 enum Step {
     Again,
@@ -31,24 +34,26 @@ enum Step {
 /// asked whether they have all that it had. Gives whether it is removed; it is known when this returns.
 pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
     let deadline = Instant::now() + REMOVED_WITHIN;
-    let mut is_asked = false;
+    let mut unknown_since = None;
     loop {
+        unknown_since.take_if(|since: &mut Instant| since.elapsed() > SETTLED_WITHIN);
         for asked in clients.serving.all() {
-            match step(&asked.node, id, &mut is_asked).await {
+            match step(&asked.node, id, &mut unknown_since).await {
                 Step::Removed => return true,
-                Step::Stays if !is_asked => return false,
+                Step::Stays if unknown_since.is_none() => return false,
                 Step::Stays | Step::Again => {}
             }
         }
-        if !is_asked && Instant::now() > deadline {
+        if unknown_since.is_none() && Instant::now() > deadline {
             return false;
         }
         sleep(PAUSE).await;
     }
 }
 
-/// Once it may have been asked for, there is no way back: it is asked for until it is done.
-async fn step(node: &Node, id: BrokerId, is_asked: &mut bool) -> Step {
+/// Once it may have been asked for, there is no way back: it is asked for until it is done, or certain that it never will
+/// be. That another try is refused says nothing about those before it.
+async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) -> Step {
     let current = timeout(ANSWER_MAX, node.quorum.wait_until_current()).await;
     if !matches!(current, Ok(Ok(_))) {
         return Step::Again;
@@ -57,20 +62,22 @@ async fn step(node: &Node, id: BrokerId, is_asked: &mut bool) -> Step {
     if image.broker(id).is_none() {
         return Step::Removed;
     }
-    if image.is_active(id) && !*is_asked {
+    if image.is_active(id) && unknown_since.is_none() {
         return Step::Again;
     }
     let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
     let is_last = |it: &PartitionImage| it.isr.iter().all(|replica| *replica == id);
-    if partitions.any(is_last) && !*is_asked {
+    if partitions.any(is_last) && unknown_since.is_none() {
         return Step::Stays;
     }
-    *is_asked = true;
+    let before = unknown_since.replace(Instant::now());
     match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::remove(id))).await {
         Ok(Ok(_)) => Step::Removed,
         Ok(Err(error)) => {
             tracing::debug!(%id, %error, "a node is not removed");
-            *is_asked = !is_refused(&error);
+            if is_refused(&error) {
+                *unknown_since = before;
+            }
             Step::Again
         }
         Err(_elapsed) => Step::Again,
@@ -79,5 +86,9 @@ async fn step(node: &Node, id: BrokerId, is_asked: &mut bool) -> Step {
 
 /// Whether it is certain that nothing was done.
 fn is_refused(error: &QuorumError) -> bool {
-    !matches!(error, QuorumError::OutcomeUnknown | QuorumError::Forgotten)
+    // A node that has stopped may have sent it before.
+    !matches!(
+        error,
+        QuorumError::OutcomeUnknown | QuorumError::Forgotten | QuorumError::Stopped { .. }
+    )
 }

@@ -1,0 +1,104 @@
+"""Objects in files and in a store that speaks S3, with kills of the agent and of the store: every event is in an object."""
+
+import gzip
+import os
+import random
+import subprocess
+from pathlib import Path
+
+from agents import Agent, AgentCase, AgentProcess, free_port
+
+from harness.broker import TESTS
+from harness.seed import SEED
+from harness.waiting import wait_until
+
+# LONG=1 is for a night, not for each change.
+EVENTS, KILLS = (40_000, 40) if os.environ.get("LONG") else (4_000, 6)
+DEADLINE_S = 120
+BUCKET = "logs"
+# What s3rver knows.
+KEY = "S3RVER"
+
+
+class Store(AgentProcess):
+    """s3rver, which keeps objects in files. Of a signature it knows the id of the key; the rest is checked by a test of the crate."""
+
+    def __init__(self, case, directory: Path, port: int):
+        super().__init__(case, directory, "store", "")
+        modules = subprocess.run([TESTS / "harness" / "need", "node-modules", Path(__file__).parent / "s3"],
+                                 check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        self.port, self.kept = port, directory / "kept"
+        self.kept.mkdir()
+        self.program = f"{modules}/.bin/s3rver"
+
+    def command(self) -> list[str]:
+        return ["node", self.program, "--directory", str(self.kept), "--address", "127.0.0.1", "--port", str(self.port),
+                "--configure-bucket", BUCKET]
+
+    def is_ready(self, log: str) -> bool:
+        return "S3rver listening" in log
+
+    def objects(self) -> dict[str, bytes]:
+        """The objects that are complete, by name."""
+        suffix = "._S3rver_object"
+        found = (self.kept / BUCKET).rglob(f"*{suffix}") if (self.kept / BUCKET).is_dir() else []
+        return {str(path.relative_to(self.kept / BUCKET)).removesuffix(suffix): path.read_bytes() for path in found}
+
+
+class Objects(AgentCase):
+    def configuration(self, sink: str) -> str:
+        spool = self.made("spool")
+        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        return (
+            f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\n"
+            f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/channel'\n"
+            f"[sinks.k]\ntype = 'object_store'\nchannel = 'c'\nformat = 'text'\nrollCount = 90\nbatchSize = 9\nrollInterval = 1\n{sink}"
+        )
+
+    def expect_all(self, agent: Agent, lines, others: list[AgentProcess]):
+        """Every event, once or more, while processes are killed that write and keep them."""
+        chance = random.Random(SEED)
+        agent.start()
+        for _ in range(KILLS):
+            so_far = len(lines())
+            step = chance.randrange(1, EVENTS // KILLS)
+            wait_until(lambda: len(lines()) >= min(so_far + step, EVENTS), "events to go on", DEADLINE_S)
+            victim = chance.choice([agent, *others])
+            victim.kill()
+            victim.start()
+        wait_until(lambda: len(set(lines())) >= EVENTS and agent.count("CHANNEL.c", "ChannelSize") == 0, "all events", DEADLINE_S)
+        self.assertEqual(set(lines()), {str(number) for number in range(EVENTS)})
+        print(f"{EVENTS} events in objects with {KILLS} kills (SEED={SEED}): {len(lines()) - EVENTS} are there again", flush=True)
+        self.assertEqual(agent.stop(), 0)
+
+    def test_files(self):
+        target = self.made("objects")
+        sink = f"url = 'file://{target}/%Y'\ncompression = 'none'\n"
+        agent = Agent(self, self.directory, "agent", self.configuration(sink))
+
+        def lines() -> list[str]:
+            complete = [path for path in target.rglob("*") if path.is_file() and path.suffix != ".part"]
+            return [line for path in complete for line in path.read_text().splitlines()]
+
+        self.expect_all(agent, lines, [])
+
+    def test_a_store_that_speaks_s3(self):
+        store = Store(self, self.directory, free_port()).start()
+        sink = (f"url = 's3://{BUCKET}/a path/%Y'\nendpoint = 'http://127.0.0.1:{store.port}'\ncompression = 'gzip'\n"
+                f"accessKeyId = '{KEY}'\nsecretAccessKey = '{KEY}'\nrequestTimeout = 5000\n")
+        agent = Agent(self, self.directory, "agent", self.configuration(sink))
+
+        def lines() -> list[str]:
+            return [line for packed in store.objects().values() for line in gzip.decompress(packed).decode().splitlines()]
+
+        self.expect_all(agent, lines, [store])
+        self.assertTrue(all(name.startswith("a path/20") and name.endswith(".gz") for name in store.objects()), store.objects().keys())
+
+    def test_a_store_that_refuses_is_told_of_and_nothing_is_lost(self):
+        store = Store(self, self.directory, free_port()).start()
+        sink = (f"url = 's3://{BUCKET}/x'\nendpoint = 'http://127.0.0.1:{store.port}'\n"
+                f"accessKeyId = 'NOBODY'\nsecretAccessKey = '{KEY}'\n")
+        agent = Agent(self, self.directory, "agent", self.configuration(sink)).start()
+        wait_until(lambda: "InvalidAccessKeyId" in agent.text(), "the refusal", DEADLINE_S)
+        wait_until(lambda: agent.count("CHANNEL.c", "ChannelSize") == EVENTS, "all events to wait", DEADLINE_S)
+        self.assertEqual(store.objects(), {})
