@@ -189,7 +189,10 @@ impl Client {
                     continue;
                 };
                 let mut replies = begun.into_inner();
-                while let Some(reply) = passing(timeout(WAIT, replies.message()).await?)?.flatten() {
+                // A stream that may bring more than is left does not end by itself.
+                while next < self.count
+                    && let Some(reply) = passing(timeout(WAIT, replies.message()).await?)?.flatten()
+                {
                     for record in reply.records {
                         let is_next = record.offset == i64::try_from(next)?
                             && record.value() == next.to_string().as_bytes();
@@ -210,7 +213,8 @@ impl Client {
             loop {
                 if let Some(mut service) = self.connect().await {
                     let info = service.info(InfoRequest { log: self.log.clone() }).await;
-                    let partition = passing(info)?.map(|info| info.into_inner().partitions.remove(0));
+                    let partition =
+                        passing(info)?.map(|info| info.into_inner().partitions.remove(0));
                     if let Some(end) = partition.and_then(|partition| partition.end_offset) {
                         return Ok::<i64, Status>(end);
                     }
