@@ -2,18 +2,22 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import unittest
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.broker import fresh_directory
 from harness.logway import BINARY
+from harness.seed import SEED
 from harness.waiting import wait_until
 
 DEADLINE_S = 60
+KILL_DEADLINE_S = 120
 
 
 def free_port() -> int:
@@ -114,6 +118,17 @@ class AgentCase(unittest.TestCase):
 
     def setUp(self):
         self.directory = fresh_directory(f"agent-{type(self).__name__.lower()}-{self._testMethodName}")
+
+    def kill_in_turn(self, victims: list[AgentProcess], lines: Callable[[], list[str]], events: int, kills: int):
+        """Kills one or another of the processes, and starts it again, each time that more lines have come."""
+        chance = random.Random(SEED)
+        for _ in range(kills):
+            so_far = len(lines())
+            step = chance.randrange(1, events // kills)
+            wait_until(lambda: len(lines()) >= min(so_far + step, events), "events to go on", KILL_DEADLINE_S)
+            victim = chance.choice(victims)
+            victim.kill()
+            victim.start()
 
     def made(self, name: str) -> Path:
         """A directory below it."""

@@ -1,7 +1,6 @@
 """Two hops with durable channels, each killed in turn: every event arrives at least once."""
 
 import os
-import random
 
 from agents import Agent, AgentCase, free_port, lines_in
 
@@ -15,7 +14,6 @@ DEADLINE_S = 120
 
 class Chain(AgentCase):
     def test_no_event_is_lost_whoever_is_killed(self):
-        chance = random.Random(SEED)
         port, arrived = free_port(), self.made("arrived")
         spool = self.made("spool")
         (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
@@ -38,13 +36,7 @@ class Chain(AgentCase):
         )
         second.start()
         first.start()
-        for _ in range(KILLS):
-            so_far = len(lines_in(arrived))
-            step = chance.randrange(1, EVENTS // KILLS)
-            wait_until(lambda: len(lines_in(arrived)) >= min(so_far + step, EVENTS), "events to go on", DEADLINE_S)
-            victim = chance.choice([first, second])
-            victim.kill()
-            victim.start()
+        self.kill_in_turn([first, second], lambda: lines_in(arrived), EVENTS, KILLS)
         wait_until(lambda: len(set(lines_in(arrived))) >= EVENTS, "all events", DEADLINE_S)
         lines = lines_in(arrived)
         self.assertEqual(set(lines), {str(number) for number in range(EVENTS)})

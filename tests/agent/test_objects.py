@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import random
 import subprocess
 from pathlib import Path
 
@@ -57,15 +56,8 @@ class Objects(AgentCase):
 
     def expect_all(self, agent: Agent, lines, others: list[AgentProcess]):
         """Every event, once or more, while processes are killed that write and keep them."""
-        chance = random.Random(SEED)
         agent.start()
-        for _ in range(KILLS):
-            so_far = len(lines())
-            step = chance.randrange(1, EVENTS // KILLS)
-            wait_until(lambda: len(lines()) >= min(so_far + step, EVENTS), "events to go on", DEADLINE_S)
-            victim = chance.choice([agent, *others])
-            victim.kill()
-            victim.start()
+        self.kill_in_turn([agent, *others], lines, EVENTS, KILLS)
         wait_until(lambda: len(set(lines())) >= EVENTS and agent.count("CHANNEL.c", "ChannelSize") == 0, "all events", DEADLINE_S)
         self.assertEqual(set(lines()), {str(number) for number in range(EVENTS)})
         print(f"{EVENTS} events in objects with {KILLS} kills (SEED={SEED}): {len(lines()) - EVENTS} are there again", flush=True)

@@ -59,6 +59,7 @@ def main():
 
 
 def reads(ours: Logway, kafka: ApacheKafka, options: argparse.Namespace):
+    subprocess.run([TESTS / "harness" / "need", "kcat"], check=True, stdout=subprocess.DEVNULL)
     for broker in (ours, kafka):
         write(broker, options.megabytes)
     go, grpc = go_readers(), grpc_reader()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_wire::{ApiKey, Request};
+use logway_wire::{ApiKey, Request, VersionRange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -112,13 +112,21 @@ impl Connection {
     ///
     /// [`ClientError::Unsupported`] when there is none.
     pub fn version_for<R: Request>(&self, version_max: i16) -> Result<i16, ClientError> {
-        self.shared.versions.highest_common::<R>(version_max).ok_or_else(|| {
-            ClientError::Unsupported {
-                address: self.shared.address.clone(),
-                api: R::API_KEY.name(),
-                ours: R::VALID_VERSIONS,
-                announced: self.shared.versions.announced(R::API_KEY),
-            }
+        self.version_between::<R>(R::VALID_VERSIONS.min, version_max)
+    }
+
+    /// The same, and not below `version_min`.
+    pub(crate) fn version_between<R: Request>(
+        &self,
+        version_min: i16,
+        version_max: i16,
+    ) -> Result<i16, ClientError> {
+        let highest = self.shared.versions.highest_common::<R>(version_max);
+        highest.filter(|version| *version >= version_min).ok_or_else(|| ClientError::Unsupported {
+            address: self.shared.address.clone(),
+            api: R::API_KEY.name(),
+            ours: VersionRange { min: version_min, ..R::VALID_VERSIONS },
+            announced: self.shared.versions.announced(R::API_KEY),
         })
     }
 

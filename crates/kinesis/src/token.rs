@@ -16,8 +16,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use logway_model::{Offset, PartitionId, TopicId, Uuid};
+use logway_security::signature_v4::mac;
 use sha2::Sha256;
 
 /// How long a token is good for, in ms.
@@ -126,8 +127,7 @@ impl Sealer {
 
     fn mac(&self, content: &[u8]) -> Hmac<Sha256> {
         let key = [self.0[0].0, self.0[1].0].concat();
-        let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key);
-        mac.expect("any length of key will do").chain_update(content)
+        mac(&key, content)
     }
 }
 

@@ -290,6 +290,13 @@ pub struct BrokerRecord {
     pub log_dirs: Vec<DirectoryId>,
 }
 
+impl BrokerRecord {
+    /// The directory with the metadata, by which the quorum knows the node; `None` where it has told of none.
+    pub fn metadata_directory(&self) -> Option<DirectoryId> {
+        self.log_dirs.first().copied()
+    }
+}
+
 /// An address that a broker advertises.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

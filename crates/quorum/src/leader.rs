@@ -232,10 +232,10 @@ impl Leader {
         Ok(MembersChange::Remove { id, directory })
     }
 
-    /// The directory with which a broker has registered: the first one, which has the metadata.
+    /// The directory with which a broker has registered.
     fn registered_directory(&self, id: BrokerId) -> Option<DirectoryId> {
         let image = self.published.image();
-        image.broker(id).and_then(|broker| broker.log_dirs.first().copied())
+        image.broker(id).and_then(|broker| broker.metadata_directory())
     }
 
     /// Changes the members as the leader.

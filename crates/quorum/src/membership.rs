@@ -300,9 +300,7 @@ impl Members {
             None => Ok(Admission::Put(number)),
         }
     }
-}
 
-impl Members {
     /// Whether a node may take the place of the one that has its number. `is_known` says whether the metadata has a broker of
     /// that number, or has had one that was removed. `is_alive` says whether the leader hears a member.
     pub(crate) fn replace(

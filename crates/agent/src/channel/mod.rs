@@ -229,14 +229,24 @@ impl Channel {
         max: usize,
         patience: Duration,
     ) -> Result<Taken, ChannelError> {
+        self.take_until(patience, || self.try_take(max), |taken| !taken.events.is_empty()).await
+    }
+
+    /// Takes again when something arrives, until it is enough or `patience` is at its end.
+    async fn take_until<T>(
+        &self,
+        patience: Duration,
+        mut take: impl FnMut() -> Result<T, ChannelError>,
+        is_enough: impl Fn(&T) -> bool,
+    ) -> Result<T, ChannelError> {
         let until = Instant::now() + patience;
         loop {
             let arrived = self.arrived.notified();
             tokio::pin!(arrived);
             arrived.as_mut().enable();
             self.counters.take_attempts.add(1);
-            let taken = self.try_take(max)?;
-            if !taken.events.is_empty() || timeout_at(until, arrived).await.is_err() {
+            let taken = take()?;
+            if is_enough(&taken) || timeout_at(until, arrived).await.is_err() {
                 return Ok(taken);
             }
         }
@@ -255,20 +265,8 @@ impl Channel {
         patience: Duration,
     ) -> Result<More, ChannelError> {
         let max = max.min(self.transaction_events_max());
-        let until = Instant::now() + patience;
-        loop {
-            let arrived = self.arrived.notified();
-            tokio::pin!(arrived);
-            arrived.as_mut().enable();
-            self.counters.take_attempts.add(1);
-            let more = taken.take_more(max)?;
-            if more != More::Events(0)
-                || self.is_draining()
-                || timeout_at(until, arrived).await.is_err()
-            {
-                return Ok(more);
-            }
-        }
+        let is_enough = |more: &More| *more != More::Events(0) || self.is_draining();
+        self.take_until(patience, || taken.take_more(max), is_enough).await
     }
 
     /// Whether it is to become empty.
@@ -284,7 +282,7 @@ impl Channel {
 
     fn try_take(self: &Arc<Channel>, max: usize) -> Result<Taken, ChannelError> {
         let max = max.min(self.transaction_events_max());
-        let in_memory = |events: Vec<Event>| (Held::Memory { bytes: bytes_of(&events) }, events);
+        let in_memory = |events: Vec<Event>| (Held::Memory, events);
         let on_disk = |taken: Vec<(_, Event)>| {
             let (offsets, events) = taken.into_iter().unzip();
             (Held::Disk { offsets }, events)

@@ -22,6 +22,7 @@ pub(crate) struct Taken {
     channel: Arc<Channel>,
     pub(crate) events: Vec<Event>,
     held: Held,
+    /// What the events count against bounds in bytes.
     bytes: u64,
     since: Instant,
     began_ms: i64,
@@ -40,7 +41,7 @@ pub(crate) enum More {
 /// Where the events are from, and what they hold there.
 #[derive(Debug)]
 pub(super) enum Held {
-    Memory { bytes: u64 },
+    Memory,
     Disk { offsets: Vec<Offset> },
     Topic(TopicTake),
 }
@@ -74,15 +75,14 @@ impl Taken {
 
     /// Whether it has at least half of what the channel may hold: sources may wait for its end.
     pub(crate) fn is_half_of_channel(&self) -> bool {
-        let bytes = if matches!(self.held, Held::Memory { .. }) { self.bytes } else { 0 };
-        self.room().is_some_and(|room| room.is_half(self.events.len() as u64, bytes))
+        self.room().is_some_and(|room| room.is_half(self.events.len() as u64, self.room_bytes()))
     }
 
     /// Whether it can still be committed, as far as is known here: another member may have its partitions now.
     pub(crate) fn is_current(&self) -> bool {
         match &self.held {
             Held::Topic(take) => self.topic().is_current(take),
-            Held::Memory { .. } | Held::Disk { .. } => true,
+            Held::Memory | Held::Disk { .. } => true,
         }
     }
 
@@ -94,18 +94,11 @@ impl Taken {
     pub(super) fn take_more(&mut self, max: usize) -> Result<More, ChannelError> {
         let channel = Arc::clone(&self.channel);
         let more = match (&channel.queue, &mut self.held) {
-            (Queue::Memory(memory), Held::Memory { bytes }) => {
-                let more = memory.take(max);
-                *bytes += bytes_of(&more);
-                more
-            }
+            (Queue::Memory(memory), Held::Memory) => memory.take(max),
             (Queue::File(file), Held::Disk { offsets }) => unzipped(offsets, file.take(max)?),
-            (Queue::Spillable(spillable), Held::Memory { bytes }) => {
+            (Queue::Spillable(spillable), Held::Memory) => {
                 match spillable.take_from(Side::Memory, max)? {
-                    Some(SpillableTake::Memory(more)) => {
-                        *bytes += bytes_of(&more);
-                        more
-                    }
+                    Some(SpillableTake::Memory(more)) => more,
                     _ => return Ok(More::Never),
                 }
             }
@@ -138,12 +131,11 @@ impl Taken {
             self.topic().commit(take).await?;
         }
         let count = std::mem::take(&mut self.events).len() as u64;
+        if let Held::Disk { offsets } = &self.held {
+            self.file().commit(offsets);
+        }
         match &self.held {
-            Held::Memory { bytes } => self.give_back(count, *bytes),
-            Held::Disk { offsets } => {
-                self.file().commit(offsets);
-                self.give_back(count, 0);
-            }
+            Held::Memory | Held::Disk { .. } => self.give_back(count, self.room_bytes()),
             Held::Topic(_) => self.count(count),
         }
         Ok(())
@@ -152,13 +144,10 @@ impl Taken {
     /// Commits one of the events, which is dealt with in another way than the rest.
     pub(crate) fn commit_one(&mut self, index: usize) -> Event {
         let event = self.events.remove(index);
-        self.bytes -= event.size_bytes() as u64;
+        let event_bytes = event.size_bytes() as u64;
+        self.bytes -= event_bytes;
         let freed = match &mut self.held {
-            Held::Memory { bytes } => {
-                let freed = event.size_bytes() as u64;
-                *bytes -= freed;
-                freed
-            }
+            Held::Memory => event_bytes,
             Held::Disk { offsets } => {
                 let offset = offsets.remove(index);
                 self.file().commit(&[offset]);
@@ -178,7 +167,7 @@ impl Taken {
     /// A name of one of the events that it keeps when it is taken again, unless it is in memory.
     pub(crate) fn event_id(&self, index: usize) -> Option<String> {
         match &self.held {
-            Held::Memory { .. } => None,
+            Held::Memory => None,
             Held::Disk { offsets } => Some(self.file().event_id(offsets[index])),
             Held::Topic(take) => Some(self.topic().event_id(take, index, &self.events[index])),
         }
@@ -189,10 +178,15 @@ impl Taken {
         self.count(events);
     }
 
+    /// What it holds of its room's bytes: on disk nothing counts.
+    fn room_bytes(&self) -> u64 {
+        if matches!(self.held, Held::Memory) { self.bytes } else { 0 }
+    }
+
     /// What it came from is bounded by; a topic is by nothing.
     fn room(&self) -> Option<&Arc<Room>> {
         let side = match &self.held {
-            Held::Memory { .. } => Side::Memory,
+            Held::Memory => Side::Memory,
             Held::Disk { .. } | Held::Topic(_) => Side::Disk,
         };
         match &self.channel.queue {
@@ -247,7 +241,7 @@ impl Drop for Taken {
             return;
         }
         let taken = match &mut self.held {
-            Held::Memory { .. } => SpillableTake::Memory(events),
+            Held::Memory => SpillableTake::Memory(events),
             Held::Disk { offsets } => SpillableTake::Disk(offsets.drain(..).zip(events).collect()),
             Held::Topic(_) => return,
         };

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use logway_model::{ErrorCode, TopicPartition};
-use logway_wire::WireString;
 use logway_wire::messages::consumer_group_describe_response::{
     DescribedGroup as ConsumerGroup, Member as ConsumerMember,
 };
@@ -16,6 +15,7 @@ use logway_wire::messages::streams_group_describe_response::{
 use logway_wire::messages::{
     ConsumerGroupDescribeRequest, DescribeGroupsRequest, StreamsGroupDescribeRequest,
 };
+use logway_wire::{Request, WireString};
 
 use super::consumer_protocol::{CONSUMER_PROTOCOL, decode_assignment, named};
 use crate::coordinator::{AfterBreak, CoordinatorKey};
@@ -106,6 +106,17 @@ impl Client {
         }
     }
 
+    /// Asks a group's coordinator for what can be asked twice.
+    async fn ask_about<R: Request>(
+        &self,
+        group: &str,
+        request: impl Fn(i16) -> R,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, ClientError> {
+        let key = CoordinatorKey::Group(group);
+        self.call_coordinator(key, i16::MAX, AfterBreak::Repeat, request, code).await
+    }
+
     async fn describe_streams_group(
         &self,
         group: &str,
@@ -116,13 +127,9 @@ impl Client {
             ..StreamsGroupDescribeRequest::default()
         };
         let response = self
-            .call_coordinator(
-                CoordinatorKey::Group(group),
-                i16::MAX,
-                AfterBreak::Repeat,
-                request,
-                |response| response.groups.first().map_or(0, |group| group.error_code),
-            )
+            .ask_about(group, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;
@@ -139,13 +146,9 @@ impl Client {
             ..ConsumerGroupDescribeRequest::default()
         };
         let response = self
-            .call_coordinator(
-                CoordinatorKey::Group(group),
-                i16::MAX,
-                AfterBreak::Repeat,
-                request,
-                |response| response.groups.first().map_or(0, |group| group.error_code),
-            )
+            .ask_about(group, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;
@@ -162,13 +165,9 @@ impl Client {
             ..DescribeGroupsRequest::default()
         };
         let response = self
-            .call_coordinator(
-                CoordinatorKey::Group(group),
-                i16::MAX,
-                AfterBreak::Repeat,
-                request,
-                |response| response.groups.first().map_or(0, |group| group.error_code),
-            )
+            .ask_about(group, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
             .await?;
         let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
         check(|| what(group), described.error_code, described.error_message.as_ref())?;

@@ -13,7 +13,7 @@ use logway_wire::messages::offset_fetch_response::OffsetFetchResponsePartitions;
 use logway_wire::messages::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
 };
-use logway_wire::{Message, RawTaggedField, UnreadAge, WireString};
+use logway_wire::{Message, RawTaggedField, Request, UnreadAge, WireString};
 
 use crate::admin::by_topic;
 use crate::coordinator::{AfterBreak, CoordinatorKey, is_unsettled};
@@ -92,6 +92,17 @@ impl Client {
         }
     }
 
+    /// Asks a group's coordinator by a version that names topics. To ask twice does no harm.
+    async fn call_with_names<R: Request>(
+        &self,
+        group: &str,
+        request: impl Fn(i16) -> R,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, ClientError> {
+        let (key, version_max) = (CoordinatorKey::Group(group), LAST_VERSION_WITH_NAMES);
+        self.call_coordinator(key, version_max, AfterBreak::Repeat, request, code).await
+    }
+
     /// What is committed of some partitions, or of all.
     async fn fetch_offsets(
         &self,
@@ -99,16 +110,7 @@ impl Client {
         partitions: Option<&BTreeSet<TopicPartition>>,
     ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
         let request = |version| fetch_request(group, partitions, version);
-        let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
-        let response = self
-            .call_coordinator(
-                CoordinatorKey::Group(group),
-                version_max,
-                repeat,
-                request,
-                fetch_code,
-            )
-            .await?;
+        let response = self.call_with_names(group, request, fetch_code).await?;
         let what = || format!("read the offsets of group '{group}'");
         check(what, fetch_code(&response), None)?;
         committed(response, what)
@@ -141,16 +143,7 @@ impl Client {
             topics: commit_topics(offsets),
             ..OffsetCommitRequest::default()
         };
-        let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
-        let response = self
-            .call_coordinator(
-                CoordinatorKey::Group(group),
-                version_max,
-                repeat,
-                request,
-                commit_code,
-            )
-            .await?;
+        let response = self.call_with_names(group, request, commit_code).await?;
         let mut outcomes = BTreeMap::new();
         for topic in &response.topics {
             let Ok(name) = TopicName::new(&topic.name) else { continue };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
-use logway_wire::{Message, Request, VersionRange, WireString};
+use logway_wire::{Message, WireString};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -198,7 +198,7 @@ impl Sender {
         let version_max = if has_topic_id { i16::MAX } else { LAST_VERSION_WITH_NAMES };
         let version_min = match self.transactional_id {
             Some(_) => FIRST_VERSION_THAT_ADDS_PARTITIONS,
-            None => i16::MIN,
+            None => ProduceRequest::VALID_VERSIONS.min,
         };
         let acks = self.options.acks;
         match self.client.broker(leader).await {
@@ -358,15 +358,8 @@ async fn start(
     acks: Acks,
 ) -> Result<impl Future<Output = Result<Option<ProduceResponse>, ClientError>> + use<>, ClientError>
 {
-    let version = connection.version_for::<ProduceRequest>(*versions.end())?;
-    if version < *versions.start() {
-        return Err(ClientError::Unsupported {
-            address: connection.address().clone(),
-            api: ProduceRequest::API_KEY.name(),
-            ours: VersionRange { min: *versions.start(), ..ProduceRequest::VALID_VERSIONS },
-            announced: connection.versions().announced(ProduceRequest::API_KEY),
-        });
-    }
+    let version =
+        connection.version_between::<ProduceRequest>(*versions.start(), *versions.end())?;
     let (written, pending) = match acks {
         Acks::None => (Some(connection.send_unanswered(request, version).await?), None),
         Acks::Leader | Acks::All => (None, Some(connection.send(request, version).await?)),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use logway_model::{ErrorCode, ProducerEpoch, ProducerId};
 use logway_record::TransactionOutcome;
+use logway_wire::WireString;
 use logway_wire::messages::{EndTxnRequest, InitProducerIdRequest};
-use logway_wire::{Message, Request, VersionRange, WireString};
 
 use super::identity::ProducerIdentity;
 use crate::coordinator::{AfterBreak, CoordinatorKey};
@@ -98,8 +98,8 @@ impl Transactions {
         self.committed
     }
 
-    /// Ends the transaction that is open, and returns how; `None` if none is. One of which a coordinator may have heard
-    /// that it is committed cannot be aborted any more.
+    /// Ends the open transaction, and returns how it has ended; `None` without one. When a coordinator may have heard of
+    /// a commit, an abort comes too late.
     pub(super) async fn end(
         &mut self,
         asked: TransactionOutcome,
@@ -165,15 +165,7 @@ impl Transactions {
 async fn check_versions(client: &Client, id: &str) -> Result<(), ClientError> {
     let coordinator = client.find_transaction_coordinator(id).await?;
     let connection = client.connect(&coordinator.address).await?;
-    match connection.version_for::<EndTxnRequest>(i16::MAX)? {
-        EPOCH_BUMP_FROM.. => Ok(()),
-        _ => Err(ClientError::Unsupported {
-            address: connection.address().clone(),
-            api: EndTxnRequest::API_KEY.name(),
-            ours: VersionRange { min: EPOCH_BUMP_FROM, ..EndTxnRequest::VALID_VERSIONS },
-            announced: connection.versions().announced(EndTxnRequest::API_KEY),
-        }),
-    }
+    connection.version_between::<EndTxnRequest>(EPOCH_BUMP_FROM, i16::MAX).map(drop)
 }
 
 fn identity(id: i64, epoch: i16) -> ProducerIdentity {

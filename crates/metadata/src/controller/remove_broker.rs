@@ -8,7 +8,7 @@ use super::node_keys::join_tokens;
 use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
 use crate::image::{Duty, MetadataImage, PartitionImage};
-use crate::record::{ConfigResource, MetadataRecord, RemoveBrokerRecord};
+use crate::record::{BrokerRecord, ConfigResource, MetadataRecord, RemoveBrokerRecord};
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{JOIN_TOKENS_SETTING, NODE_DUTY_SETTING};
 
@@ -42,7 +42,7 @@ impl Command for RemoveBroker {
     ) -> Result<Decision<()>, ControllerError> {
         let RemoveBroker { id, directory, is_replaced } = self;
         let broker = image.broker(id);
-        let registered = broker.and_then(|broker| broker.log_dirs.first().copied());
+        let registered = broker.and_then(BrokerRecord::metadata_directory);
         let Some(directory) = directory.or(registered) else {
             let message = format!("Broker {id} is not registered.");
             return Err(ControllerError::new(ErrorCode::BrokerIdNotRegistered, message));

@@ -81,7 +81,7 @@ impl Consensus {
         if let Some(id) = self.removed(request.directory) {
             return Err(QuorumError::Admission(AdmissionRefusal::Removed { id }));
         }
-        // A leader that was elected a moment ago has heard nobody yet, whoever is alive. One that is alone hears nobody ever.
+        // A leader that was elected just now has heard nobody yet. That says nothing, unless there is nobody to hear.
         let leads_others = !self.shared.is_alone();
         let is_new = leads_others
             && self.shared.contacts.leading_since().is_none_or(|since| {

@@ -35,6 +35,7 @@ mod template;
 mod timestamp;
 mod token;
 mod topic;
+mod topic_filter;
 mod txn;
 mod user;
 

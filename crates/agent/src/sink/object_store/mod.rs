@@ -61,8 +61,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "rollSize",
             Kind::Number(1, 1 << 30, "bytes"),
             Fallback::Is("67108864"),
-            "A batch is complete with so many bytes of bodies and headers. So many are in memory, and once more what becomes \
-             one object.",
+            "A batch is complete with so many bytes of bodies and headers. In memory are so many, \
+             and besides one object of them, plain and compressed.",
         ),
         key(
             "rollCount",

@@ -11,6 +11,7 @@ use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
 use crate::cli::timestamp;
+use crate::cli::topic_filter::TopicFilter;
 
 /// Find transactions that are open in partitions, and that no coordinator knows
 ///
@@ -75,24 +76,16 @@ async fn searched(
         }
         None => client.refresh_metadata(TopicSelection::All, MissingTopic::Refuse).await?,
     };
+    let names =
+        metadata.topics.keys().filter(|name| args.topic.as_ref().is_none_or(|it| it == *name));
     let mut searched = BTreeSet::new();
-    for (name, topic) in &metadata.topics {
-        if args.topic.as_ref().is_some_and(|asked| asked != name) {
-            continue;
-        }
-        for partition in &topic.partitions {
-            let is_asked = args.partitions.is_empty() || args.partitions.contains(&partition.id.0);
-            let is_led = args.broker.is_none_or(|id| partition.leader == Some(BrokerId(id)));
-            if is_asked && is_led {
-                searched.insert(TopicPartition::new(name.clone(), partition.id));
-            }
-        }
-        let partitions = topic.partitions.len();
-        let is_there = |asked: &&i32| topic.partitions.iter().any(|it| it.id.0 == **asked);
-        if let Some(&missing) = args.partitions.iter().find(|asked| !is_there(asked)) {
-            let (topic, partition) = (name.clone(), PartitionId(missing));
-            return Err(ClientError::NoSuchPartition { topic, partition, partitions });
-        }
+    for name in names {
+        let partitions = args.partitions.iter().copied().map(PartitionId).collect();
+        let meant = TopicFilter { name: name.clone(), partitions }.partitions(&metadata)?;
+        let leader = |it: &TopicPartition| metadata.partition(it).and_then(|known| known.leader);
+        let is_led =
+            |it: &TopicPartition| args.broker.is_none_or(|id| leader(it) == Some(BrokerId(id)));
+        searched.extend(meant.into_iter().filter(is_led));
     }
     match args.broker.map(BrokerId) {
         Some(id) if !metadata.brokers.contains_key(&id) => Err(ClientError::UnknownBroker { id }),

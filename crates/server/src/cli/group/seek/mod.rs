@@ -2,7 +2,6 @@
 
 mod seek_spec;
 mod target;
-mod topic_filter;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,10 +14,10 @@ use serde::Serialize;
 
 use self::seek_spec::SeekSpec;
 use self::target::Target;
-use self::topic_filter::TopicFilter;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
+use crate::cli::topic_filter::TopicFilter;
 
 /// Move what a group has committed, so that it reads on elsewhere
 ///

@@ -8,16 +8,16 @@ use logway_model::{PartitionId, TopicName, TopicPartition};
 
 /// `TOPIC`, or `TOPIC:PARTITION,...` for only some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TopicFilter {
+pub(in crate::cli) struct TopicFilter {
     /// The topic.
-    pub(super) name: TopicName,
+    pub(in crate::cli) name: TopicName,
     /// All partitions if there is none.
-    partitions: BTreeSet<PartitionId>,
+    pub(in crate::cli) partitions: BTreeSet<PartitionId>,
 }
 
 impl TopicFilter {
     /// Whether a partition is meant.
-    pub(super) fn contains(&self, partition: &TopicPartition) -> bool {
+    pub(in crate::cli) fn contains(&self, partition: &TopicPartition) -> bool {
         let is_meant = |id| self.partitions.is_empty() || self.partitions.contains(id);
         partition.topic == self.name && is_meant(&partition.partition)
     }
@@ -27,7 +27,7 @@ impl TopicFilter {
     /// # Errors
     ///
     /// [`ClientError::NoSuchPartition`] for one that does not exist.
-    pub(super) fn partitions(
+    pub(in crate::cli) fn partitions(
         &self,
         metadata: &ClusterMetadata,
     ) -> Result<Vec<TopicPartition>, ClientError> {
