@@ -58,8 +58,10 @@ async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) ->
     if !matches!(current, Ok(Ok(_))) {
         return Step::Again;
     }
+    // A member that has not registered as a broker yet is known to the quorum alone.
+    let Ok(quorum) = node.quorum.describe(ANSWER_MAX).await else { return Step::Again };
     let image = node.image();
-    if image.broker(id).is_none() {
+    if image.broker(id).is_none() && quorum.members.iter().all(|member| member.id != id) {
         return Step::Removed;
     }
     // Time alone settles nothing: the entry may lie in the log of a leader that is cut off. What a leader with a
