@@ -53,6 +53,7 @@ impl Status {
     /// A request that is wrong in itself.
     pub(crate) fn invalid(message: impl Into<String>) -> Status {
         Status::new(Code::InvalidArgument, "INVALID_REQUEST", message)
+            .remedy("correct the request: the message says what is wrong with it")
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Status {
@@ -60,8 +61,9 @@ impl Status {
         self
     }
 
-    /// What a client can do about it.
-    pub(crate) fn remedy(self, remedy: &'static str) -> Status {
+    /// What a client can do about it, instead of what was said of that before.
+    pub(crate) fn remedy(mut self, remedy: &'static str) -> Status {
+        self.details.retain(|(name, _)| *name != "remedy");
         self.with("remedy", remedy)
     }
 
