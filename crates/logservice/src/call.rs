@@ -123,7 +123,8 @@ impl Call {
         _place: StreamPlace,
         stream: impl Future<Output = Result<(), Status>>,
     ) {
-        let told = async {
+        // It has the sender, so that a reply which was sent to nobody is gone with it.
+        let told = async move {
             let status = tokio::select! {
                 // What has ended by itself is told, rather than that time is over.
                 biased;

@@ -138,3 +138,30 @@ async fn large_filters_take_memory_for_as_long_as_they_are_there() {
     }
     door.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_go_give_back_the_memory_of_what_was_made_for_them() {
+    const ROUNDS: usize = 30;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("large", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    for sequence in 1..=6 {
+        let large = record("x".repeat(LARGE_BYTES));
+        appending.append(Append { records: vec![large], ..append("large", sequence, &[]) });
+        appending.appended().await;
+    }
+    // While they go the next reply is being made, or is on its way to the connection.
+    for _ in 0..ROUNDS {
+        let mut call = client.read(of("large")).await;
+        call.begun().await;
+    }
+    let begun = Instant::now();
+    while door.node.memory.replies.used_bytes() > 0 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "somebody keeps it");
+        sleep(Duration::from_millis(10)).await;
+    }
+    door.close().await;
+}
