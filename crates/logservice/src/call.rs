@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use logway_metadata::{TopicImage, is_internal};
@@ -14,12 +13,14 @@ use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::until;
 use logway_node::{Failure, Node, audit};
 use tokio::sync::mpsc::Permit;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::Instant;
 
 use crate::grpc::outbound::Reply;
 use crate::grpc::status::{Code, Status};
+use crate::open_streams::StreamPlace;
 use crate::service::Service;
+use crate::unread::Unread;
 
 /// A call.
 pub(crate) struct Call {
@@ -32,6 +33,10 @@ pub(crate) struct Call {
     pub(crate) deadline: Option<Instant>,
     /// Told when its connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
+    /// Whose filters of the connection may work now.
+    pub(crate) evaluation: Arc<Semaphore>,
+    /// Its large replies that are on their way.
+    pub(crate) unread: Unread,
 }
 
 /// A log that the requester may use.
@@ -60,6 +65,9 @@ impl FoundLog {
         Ok(Partition { topic: self.topic.id, number: id })
     }
 }
+
+/// Replies up to this size are not counted: there are few, and none waits for others' memory.
+pub(crate) const UNCOUNTED_BYTES: usize = 32 << 10;
 
 impl Call {
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -106,56 +114,55 @@ impl Call {
         }
     }
 
-    /// Runs a stream until it or the call ends, and tells the client how.
+    /// Runs a stream until it or the call ends, and tells the client how. It is there until the client has taken the last large reply:
+    /// if the client takes nothing while memory is short, its connection is given up. What is on its way can be taken back in no
+    /// other way.
     pub(crate) async fn run_stream(
         &self,
         replies: mpsc::Sender<Reply>,
-        _place: OwnedSemaphorePermit,
+        _place: StreamPlace,
         stream: impl Future<Output = Result<(), Status>>,
     ) {
-        let status = tokio::select! {
-            // What has ended by itself is told, rather than that time is over.
-            biased;
-            outcome = stream => outcome.err().unwrap_or(Status::OK),
-            status = self.over() => status,
-            // The client has gone.
-            () = replies.closed() => return,
+        // It has the sender, so that a reply which was sent to nobody is gone with it.
+        let told = async move {
+            let status = tokio::select! {
+                // What has ended by itself is told, rather than that time is over.
+                biased;
+                outcome = stream => outcome.err().unwrap_or(Status::OK),
+                status = self.over() => status,
+                // The client has gone.
+                () = replies.closed() => return,
+            };
+            // Who has gone hears nothing.
+            if let Ok(permit) = self.room(&replies).await {
+                permit.send(Reply::End(status));
+            }
         };
-        // Who has gone hears nothing.
-        if let Ok(permit) = self.room(&replies).await {
-            permit.send(Reply::End(status));
+        let taken = async {
+            told.await;
+            self.unread.all_taken().await;
+        };
+        tokio::select! {
+            () = taken => {}
+            () = self.unread.is_given_up(&self.node().memory.replies) => self.give_up.notify_one(),
         }
     }
-}
 
-/// How long a client may read nothing while others wait for the memory of replies.
-const UNREAD_MAX: Duration = Duration::from_secs(10);
+    /// The pieces of a reply. A large one takes memory until the client has taken it, and waits for that.
+    pub(crate) async fn counted(&self, message: Bytes) -> Vec<Bytes> {
+        if message.len() <= UNCOUNTED_BYTES {
+            return vec![message];
+        }
+        let share = self.node().memory.replies.take(message.len()).await;
+        self.unread.pieces(message, share)
+    }
 
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-impl Call {
-    /// Waits until the client takes another reply. If it does not while memory is short, its connection is given up: replies
-    /// that are on their way can be taken back in no other way.
+    /// Waits until there is room for another reply.
     pub(crate) async fn room<'a>(
         &self,
         replies: &'a mpsc::Sender<Reply>,
     ) -> Result<Permit<'a, Reply>, Status> {
-        let gone = |_| Status::stopping();
-        let mut contended = Duration::ZERO;
-        loop {
-            if let Ok(permit) = timeout(LOOK_INTERVAL, replies.reserve()).await {
-                return permit.map_err(gone);
-            }
-            let memory = &self.node().memory;
-            match memory.replies.is_contended() || memory.building.is_contended() {
-                true => contended += LOOK_INTERVAL,
-                false => contended = Duration::ZERO,
-            }
-            if contended >= UNREAD_MAX {
-                self.give_up.notify_one();
-                return replies.reserve().await.map_err(gone);
-            }
-        }
+        replies.reserve().await.map_err(|_| Status::stopping())
     }
 }
 

@@ -14,7 +14,7 @@ use logway_node::http_callers::{HttpCaller, NoCaller};
 use logway_node::listener::Listener;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::connection_info::ConnectionInfo;
@@ -26,6 +26,9 @@ const FIRST_CALL_MAX: Duration = Duration::from_secs(30);
 
 /// Calls that a connection may have under way.
 const CALLS_MAX: u32 = 128;
+
+/// Readers of a connection whose filters work at the same time.
+const EVALUATIONS_MAX: usize = 2;
 
 /// The most that a call's head may have, in bytes.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
@@ -80,7 +83,9 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let (calls, in_work) = watch::channel(0);
     let give_up = Arc::new(Notify::new());
     let peer = caller.peer;
-    let info = Arc::new(ConnectionInfo { caller, give_up: Arc::clone(&give_up), calls });
+    let evaluation = Arc::new(Semaphore::new(EVALUATIONS_MAX));
+    let info =
+        Arc::new(ConnectionInfo { caller, give_up: Arc::clone(&give_up), evaluation, calls });
     let idle_max = service.node.settings.connections_max_idle;
     let (service_of_calls, metrics) = (Arc::clone(&service), service.metrics.clone());
     let handler = service_fn(move |request| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use logway_metadata::TopicImage;
 use logway_model::{BrokerId, Offset, PartitionId};
 use logway_node::access::Operation;
 use logway_node::streams::anywhere::{Partition, Search};
@@ -47,8 +48,23 @@ pub(crate) async fn truncate(call: &Call, inbound: &mut Inbound<Incoming>) -> Ou
 
 pub(crate) async fn info(call: &Call, inbound: &mut Inbound<Incoming>) -> Outcome {
     let request: InfoRequest = inbound.only().await?;
-    let log = call.log(&request.log, Operation::Describe)?;
-    Ok(framed(&look(call, &log).await?))
+    let log = described(call, &request.log)?;
+    let looks = call.service.looks.at(log.topic.id);
+    Ok(looks.fresh(|| look(call, &log)).await.message.clone())
+}
+
+/// A log that can be told of.
+fn described(call: &Call, name: &str) -> Result<FoundLog, Status> {
+    let log = call.log(name, Operation::Describe)?;
+    let count = log.topic.partition_count();
+    match count <= PARTITIONS_MAX {
+        true => Ok(log),
+        false => {
+            let message =
+                format!("the log has {count} partitions; {PARTITIONS_MAX} can be told of");
+            Err(Status::new(Code::ResourceExhausted, "TOO_MANY_PARTITIONS", message))
+        }
+    }
 }
 
 pub(crate) async fn watch(
@@ -63,33 +79,37 @@ pub(crate) async fn watch(
     };
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = None;
+    let (mut told, mut looks) = (None, None);
     loop {
         ticks.tick().await;
         let permit = call.room(&replies).await?;
-        let log = call.log(&request.log, Operation::Describe)?;
-        let now = look(&call, &log).await?;
+        let log = described(&call, &request.log)?;
+        // One that was deleted and made again is another log.
+        let looks = match &looks {
+            Some((id, looks)) if *id == log.topic.id => Arc::clone(looks),
+            _ => Arc::clone(&looks.insert((log.topic.id, call.service.looks.at(log.topic.id))).1),
+        };
+        let now = looks.recent(period, || look(&call, &log)).await.message.clone();
         if told.as_ref() != Some(&now) {
-            permit.send(Reply::Message(vec![framed(&now)]));
+            permit.send(Reply::Message(vec![now.clone()]));
             told = Some(now);
         }
     }
 }
 
-/// What there is to tell of a log now.
-async fn look(call: &Call, log: &FoundLog) -> Result<InfoReply, Status> {
-    let count = log.topic.partition_count();
-    if count > PARTITIONS_MAX {
-        let message = format!("the log has {count} partitions; {PARTITIONS_MAX} can be told of");
-        return Err(Status::new(Code::ResourceExhausted, "TOO_MANY_PARTITIONS", message));
-    }
-    let numbers: Vec<PartitionId> = log.topic.numbered_partitions().map(|(id, _)| id).collect();
+/// What there is to tell of a log now, as it is sent.
+fn look(call: &Call, log: &FoundLog) -> impl Future<Output = Bytes> + Send + use<> {
+    look_at(Arc::clone(call.node()), Arc::clone(&log.topic))
+}
+
+async fn look_at(node: Arc<Node>, topic: Arc<TopicImage>) -> Bytes {
+    let numbers: Vec<PartitionId> = topic.numbered_partitions().map(|(id, _)| id).collect();
     let mut partitions = Vec::with_capacity(numbers.len());
     for numbers in numbers.chunks(ASKED_AT_ONCE) {
         let mut asked = tokio::task::JoinSet::new();
         for (index, number) in numbers.iter().enumerate() {
-            let partition = Partition { topic: log.topic.id, number: *number };
-            let node = Arc::clone(call.node());
+            let partition = Partition { topic: topic.id, number: *number };
+            let node = Arc::clone(&node);
             asked.spawn(async move { (index, extent(&node, partition).await) });
         }
         let mut extents = vec![None; numbers.len()];
@@ -99,11 +119,11 @@ async fn look(call: &Call, log: &FoundLog) -> Result<InfoReply, Status> {
             }
         }
         for (number, extent) in numbers.iter().zip(extents) {
-            partitions.push(told_of(log, *number, extent));
+            partitions.push(told_of(&topic, *number, extent));
         }
     }
-    let id = Bytes::copy_from_slice(&log.topic.id.0.0);
-    Ok(InfoReply { log: log.name().to_owned(), id, partitions })
+    let id = Bytes::copy_from_slice(&topic.id.0.0);
+    framed(&InfoReply { log: topic.name.as_str().to_owned(), id, partitions })
 }
 
 /// Where a partition begins and ends.
@@ -120,9 +140,13 @@ pub(crate) async fn extent(
     Ok((start, end.max(start)))
 }
 
-fn told_of(log: &FoundLog, number: PartitionId, extent: Option<(Offset, Offset)>) -> PartitionInfo {
+fn told_of(
+    topic: &TopicImage,
+    number: PartitionId,
+    extent: Option<(Offset, Offset)>,
+) -> PartitionInfo {
     let ids = |brokers: &[BrokerId]| brokers.iter().map(|it| it.0).collect();
-    let image = log.topic.partition(number);
+    let image = topic.partition(number);
     PartitionInfo {
         partition: number.0.unsigned_abs(),
         leader: image.and_then(|image| image.leader).map(|leader| leader.0),

@@ -8,7 +8,8 @@
 //! | `grpc` | messages and statuses on the wire |
 //! | [`messages`] | the messages, generated from `proto` (`cargo xtask codegen`) |
 //! | `routes`, `authentication`, `call`, `quota` | from an HTTP request to its response: what is served, whom it is of, what that one may and uses |
-//! | `append`, `read`, `info` | the methods of `logway.log.v1` |
+//! | `open_streams`, `unread` | bounds on what clients keep: streams, and replies that they do not take |
+//! | `append`, `read`, `info`, `log_looks` | the methods of `logway.log.v1` |
 //! | `logspec` | Akutan's service |
 //! | `health`, `reflection` | gRPC's own services |
 //! | `client` | the other side, for command lines |
@@ -22,17 +23,20 @@ mod connection_info;
 mod grpc;
 mod health;
 mod info;
+mod log_looks;
 mod logspec;
 #[allow(missing_docs, clippy::all, reason = "generated; the proto files have the words")]
 #[rustfmt::skip]
 pub mod messages;
 mod metrics;
+mod open_streams;
 mod quota;
 mod read;
 mod reflection;
 mod routes;
 mod server;
 mod service;
+mod unread;
 
 pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, Replies};
 pub use logway_node::listener::ListenError;

@@ -12,6 +12,8 @@ pub(crate) struct Metrics {
     pub(crate) reads_open: Gauge,
     /// Records that readers did not get because of their filters.
     pub(crate) filtered_records: Counter,
+    /// Records of those for which their expression had no result.
+    pub(crate) unresolved_records: Counter,
     /// Appends that came again, and were in the log.
     pub(crate) duplicates: Counter,
     /// Connections that were given up because memory was short and they read nothing.
@@ -29,6 +31,8 @@ impl Metrics {
         registry.register("read_streams_open", "Read streams open now", self.reads_open.clone());
         let help = "Records that readers of the log service did not get because of their filters";
         registry.register("filtered_records", help, self.filtered_records.clone());
+        let help = "Records among those for which the expression of a filter had no result";
+        registry.register("unresolved_records", help, self.unresolved_records.clone());
         let help = "Appends of the log service that came again and were not appended twice";
         registry.register("duplicate_appends", help, self.duplicates.clone());
         let help = "Connections of the log service given up because they read nothing while memory was short";

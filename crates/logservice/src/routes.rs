@@ -14,8 +14,10 @@ use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Outbound, Reply};
 use crate::grpc::status::{Code, Status};
 use crate::grpc::timeout::deadline;
+use crate::open_streams::StreamPlace;
 use crate::quota::client_id;
 use crate::service::Service;
+use crate::unread::Unread;
 use crate::{append, health, info, logspec, read, reflection};
 
 /// What a listener is for.
@@ -155,9 +157,11 @@ async fn begin(
     };
     let node = Arc::clone(&service.node);
     let host = connection.caller.peer.ip().to_canonical();
-    let give_up = Arc::clone(&connection.give_up);
+    let (give_up, evaluation) =
+        (Arc::clone(&connection.give_up), Arc::clone(&connection.evaluation));
     let client_id = client_id(request.headers());
-    let call = Call { service, known, host, client_id, deadline, give_up };
+    let unread = Unread::default();
+    let call = Call { service, known, host, client_id, deadline, give_up, evaluation, unread };
     let mut inbound = Inbound::new(request.into_body(), node);
     let whole = |outcome| Ok(Begun::Whole(outcome));
     match served {
@@ -172,32 +176,42 @@ async fn begin(
             let log = logspec_log()?;
             whole(in_time(&call, logspec::info(&call, &log, &mut inbound)).await)
         }
-        Served::Append => stream(call, |call, out| append::append(call, inbound, out)),
-        Served::Read => stream(call, |call, out| read::read(call, inbound, out)),
-        Served::Watch => stream(call, |call, out| info::watch(call, inbound, out)),
-        Served::HealthWatch => stream(call, |call, out| health::watch(call, inbound, out)),
-        Served::Reflect => stream(call, |_, out| reflection::reflect(inbound, out)),
+        Served::Append => stream(call, of_user, |call, out| append::append(call, inbound, out)),
+        Served::Read => stream(call, of_user, |call, out| read::read(call, inbound, out)),
+        Served::Watch => stream(call, of_user, |call, out| info::watch(call, inbound, out)),
+        Served::HealthWatch => stream(call, of_host, |call, out| health::watch(call, inbound, out)),
+        Served::Reflect => stream(call, of_user, |_, out| reflection::reflect(inbound, out)),
         Served::LogspecAppend => {
             let log = logspec_log()?;
-            stream(call, |call, out| logspec::append(call, log, inbound, out))
+            stream(call, of_user, |call, out| logspec::append(call, log, inbound, out))
         }
         Served::LogspecRead => {
             let log = logspec_log()?;
-            stream(call, |call, out| logspec::read(call, log, inbound, out))
+            stream(call, of_user, |call, out| logspec::read(call, log, inbound, out))
         }
         Served::LogspecInfoStream => {
             let log = logspec_log()?;
-            stream(call, |call, out| logspec::watch(call, log, inbound, out))
+            stream(call, of_user, |call, out| logspec::watch(call, log, inbound, out))
         }
     }
+}
+
+fn of_user(call: &Call) -> Result<StreamPlace, Status> {
+    call.service.streams.of_user(&call.known.principal)
+}
+
+/// Of those who were not asked who they are.
+fn of_host(call: &Call) -> Result<StreamPlace, Status> {
+    call.service.streams.of_host(call.host)
 }
 
 /// Begins a stream, if there is a place for it.
 fn stream<F: Future<Output = Result<(), Status>> + Send + 'static>(
     call: Call,
+    place: fn(&Call) -> Result<StreamPlace, Status>,
     work: impl FnOnce(Arc<Call>, mpsc::Sender<Reply>) -> F,
 ) -> Result<Begun, Status> {
-    let place = call.service.stream_place()?;
+    let place = place(&call)?;
     let (replies, receiver) = mpsc::channel(REPLIES_AHEAD);
     let call = Arc::new(call);
     let work = work(Arc::clone(&call), replies.clone());

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use logway_node::Node;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use logway_node::memory::MemoryBudget;
+use tokio::sync::watch;
 
-use crate::grpc::status::{Code, Status};
+use crate::log_looks::AllLooks;
 use crate::metrics::Metrics;
+use crate::open_streams::OpenStreams;
 
-/// Streams that may be open here, over all connections. Each may wait for another node.
-const STREAMS_MAX: usize = 4_000;
+/// Filters, projections and schemas that readers keep may take this part of what requests may.
+const SELECTIONS_PART: usize = 8;
 
 /// A node as clients of the log service see it.
 pub(crate) struct Service {
@@ -18,7 +20,10 @@ pub(crate) struct Service {
     /// Turns true when the front door closes.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) metrics: Metrics,
-    streams: Arc<Semaphore>,
+    pub(crate) streams: OpenStreams,
+    pub(crate) looks: AllLooks,
+    /// What readers keep for as long as they read. It is not that of requests: appends would wait for readers that never end.
+    pub(crate) selections: MemoryBudget,
 }
 
 impl Service {
@@ -27,16 +32,10 @@ impl Service {
         metrics: Metrics,
         stopping: watch::Receiver<bool>,
     ) -> Service {
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Service { node, stopping, metrics, streams }
-    }
-
-    /// A place for one more stream.
-    pub(crate) fn stream_place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
-            let message = format!("{STREAMS_MAX} streams are open at this node");
-            Status::new(Code::ResourceExhausted, "TOO_MANY_STREAMS", message)
-                .remedy("ask another node")
-        })
+        let memory = &node.memory;
+        let selections_bytes = memory.requests.limit_bytes() / SELECTIONS_PART;
+        let selections = MemoryBudget::new(selections_bytes, Arc::clone(&memory.attention));
+        let (streams, looks) = (OpenStreams::default(), AllLooks::default());
+        Service { node, stopping, metrics, streams, looks, selections }
     }
 }

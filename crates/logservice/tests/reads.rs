@@ -195,7 +195,12 @@ async fn what_was_truncated_is_told_with_log_offset_and_remedy() {
         }
     }
     let all = ReadRequest { until_end: true, ..of("numbers") };
-    assert_eq!(offsets(&mut client, all).await, (40..100).collect::<Vec<_>>());
+    assert_eq!(offsets(&mut client, all.clone()).await, (40..100).collect::<Vec<_>>());
+    // The end is an end, and what is beyond it is not, also for who wants no more than there is.
+    let at = |offset| ReadRequest { from: Some(From::Offset(offset)), ..all.clone() };
+    assert_eq!(offsets(&mut client, at(100)).await, [0; 0]);
+    let ended = client.read(at(101)).await.ended().await;
+    assert!(ended.code == 11 && ended.details.contains("BEYOND_END"), "{ended:?}");
 
     let info = InfoRequest { log: "numbers".to_owned() };
     let info: InfoReply = client.unary(&format!("{SERVICE}/Info"), &info).await.expect("is told");
@@ -334,6 +339,80 @@ async fn values_are_read_by_the_schema_of_the_request() {
     assert_eq!(ended.code, 3);
     for word in ["INVALID_SCHEMA", "remedy", "written with"] {
         assert!(ended.details.contains(word), "{word} in {ended:?}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_expression_has_no_result_for_is_counted_and_the_end_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("mixed", 1, &[]).await;
+    let mut client = door.client().await;
+    let mixed: &[&[u8]] =
+        &[br#"{"a": 1}"#, br#"{"b": 2}"#, b"no JSON", br#"{"a": 9}"#, br#"{"a": "x"}"#, b"{}"];
+    with_values(&mut client, "mixed", mixed).await;
+    let filtered = |expression: &str| ReadRequest {
+        filter: Some(Filter { expression: expression.to_owned(), ..Filter::default() }),
+        until_end: true,
+        ..of("mixed")
+    };
+    let told = async |client: &mut Client, request| {
+        let mut call = client.read(request).await;
+        let (mut unresolved, mut next, mut records) = (0, 0, 0);
+        while let Some(reply) = call.next::<ReadReply>().await.expect("can be read") {
+            unresolved += reply.unresolved_records;
+            next = reply.next_offset;
+            records += reply.records.len();
+        }
+        (records, unresolved, next)
+    };
+    assert_eq!(told(&mut client, filtered("value.a > 5")).await, (1, 4, 6));
+    assert_eq!(told(&mut client, filtered("has(value.a)")).await, (3, 0, 6));
+    assert_eq!(told(&mut client, filtered("value.nothing")).await, (0, 6, 6));
+    assert_eq!(door.counted("logway_log_service_unresolved_records_total"), 10);
+    for wrong in ["key", "offset < 'x'", r#"value.a == "\u12""#] {
+        let ended = client.read(filtered(wrong)).await.ended().await;
+        assert!(ended.code == 3 && ended.message.contains("filter.expression"), "{ended:?}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_whose_filter_passes_nothing_hears_how_far_it_came() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("numbers", 1, &[]).await;
+    let mut client = door.client().await;
+    // More than a piece, so that the first progress is not the last.
+    let value = "x".repeat(300_000);
+    let values = vec![value.as_bytes(); 3];
+    for _ in 0..3 {
+        with_values(&mut client, "numbers", &values).await;
+    }
+    let nothing = Filter { keys: vec!["none".into()], ..Filter::default() };
+    let request = ReadRequest { filter: Some(nothing), until_end: true, ..of("numbers") };
+    let mut call = client.read(request).await;
+    let mut next = 0;
+    while let Some(reply) = call.next::<ReadReply>().await.expect("can be read") {
+        next = reply.next_offset;
+    }
+    assert_eq!(next, 9);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_no_enumeration_has_are_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("numbers", 1, &[]).await;
+    let mut client = door.client().await;
+    for (request, word) in [
+        (ReadRequest { format: 99, ..of("numbers") }, "format has no value 99"),
+        (ReadRequest { source: 99, ..of("numbers") }, "source has no value 99"),
+    ] {
+        let ended = client.read(request).await.ended().await;
+        assert!(ended.code == 3 && ended.message == word, "{ended:?}");
     }
     door.close().await;
 }

@@ -50,6 +50,14 @@ pub(crate) fn decoded<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     M::decode(bytes).map_err(|error| Status::invalid(format!("a message cannot be read: {error}")))
 }
 
+/// The value of an enumeration, which the proto file must know.
+pub(crate) fn known_value<E: TryFrom<i32>>(field: &str, number: i32) -> Result<E, Status> {
+    E::try_from(number).map_err(|_| {
+        Status::invalid(format!("{field} has no value {number}"))
+            .remedy("use a value of the proto file, or ask a newer node")
+    })
+}
+
 /// The messages of one request, one after the other.
 pub(crate) struct Inbound<B> {
     body: B,
@@ -68,10 +76,17 @@ impl<B: Body<Data = Bytes> + Unpin + Send> Inbound<B> {
 
     /// The only message of a request.
     pub(crate) async fn only<M: Message + Default>(&mut self) -> Result<M, Status> {
+        self.only_held().await.map(|(message, _)| message)
+    }
+
+    /// The only message of a request, and what it takes.
+    pub(crate) async fn only_held<M: Message + Default>(
+        &mut self,
+    ) -> Result<(M, BudgetShare), Status> {
         let first = timeout(FIRST_MESSAGE_MAX, self.next()).await;
         let first = first.unwrap_or_else(|_| Err(Self::late()))?;
         let first = first.ok_or_else(|| Status::invalid("the request has no message"))?;
-        decoded(first.bytes)
+        Ok((decoded(first.bytes)?, first.share))
     }
 
     /// The next message; `None` when the client has sent its last one.

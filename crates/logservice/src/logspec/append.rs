@@ -64,7 +64,8 @@ pub(crate) async fn append(
         let is_last = !matches!(kind, AppendReplyKind::Ok(_));
         drop(received.share);
         let permit = call.room(&replies).await?;
-        permit.send(Reply::Message(vec![framed(&AppendReply { reply: Some(kind) })]));
+        let message = framed(&AppendReply { reply: Some(kind) });
+        permit.send(Reply::Message(call.counted(message).await));
         if is_last {
             return Ok(());
         }

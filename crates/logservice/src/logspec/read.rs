@@ -66,14 +66,7 @@ pub(crate) async fn read(
         let is_last = !matches!(kind, ReadReplyKind::Ok(_));
         let message = framed(&ReadReply { reply: Some(kind) });
         call.charge(QuotaKey::ConsumerByteRate, message.len());
-        let message = match message.len() <= 2 * SMALL_REPLY_BYTES {
-            true => message,
-            false => {
-                let share = call.node().memory.replies.take(message.len()).await;
-                share.around(message)
-            }
-        };
-        permit.send(Reply::Message(vec![message]));
+        permit.send(Reply::Message(call.counted(message).await));
         if is_last {
             return Ok(());
         }

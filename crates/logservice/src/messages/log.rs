@@ -195,7 +195,8 @@ pub struct ReadRequest {
     /// The stream ends before this offset; not set is no bound.
     #[prost(int64, optional, tag = "8")]
     pub until_offset: ::core::option::Option<i64>,
-    /// The stream ends where the partition ended when it began. Otherwise it waits for more.
+    /// The stream ends where the partition ended when it began. Otherwise it waits for more. An `offset` at the end is the end of the
+    /// stream; one beyond it is an error, with and without this (BEYOND_END).
     #[prost(bool, tag = "9")]
     pub until_end: bool,
     /// What replies hold.
@@ -297,8 +298,8 @@ pub struct Filter {
     pub time_before_ms: ::core::option::Option<i64>,
     /// This is true of the record, in a part of the Common Expression Language: over `value` (as `value_schema` has it, or JSON), `key`,
     /// `headers`, `offset` and `timestamp`, as in `value.user.age >= 18 && value.kind in \["a", "b"\]`. A record does not pass where the expression
-    /// has no result: where its value cannot be read or has more than 1 MiB, a field is missing, or it takes too many steps. Empty is no
-    /// condition.
+    /// has no result: where its value cannot be read or has more than 1 MiB, a field is missing, or it takes too many steps. Such records
+    /// are counted as `unresolved_records`. What has a result for no record, as `key` or `offset < "a"`, is refused. Empty is no condition.
     #[prost(string, tag = "6")]
     pub expression: ::prost::alloc::string::String,
 }
@@ -340,6 +341,9 @@ pub struct ReadReply {
     /// The end of what may be read, as the replica knows it.
     #[prost(int64, tag = "5")]
     pub end_offset: i64,
+    /// For so many records since the reply before `filter.expression` had no result. They did not pass.
+    #[prost(uint64, tag = "6")]
+    pub unresolved_records: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TruncateRequest {

@@ -26,7 +26,14 @@ pub(super) async fn begin(
         false => None,
     };
     let next = match request.from {
-        Some(From::Offset(offset @ 0..)) => Offset(offset),
+        Some(From::Offset(offset @ 0..)) => {
+            let offset = Offset(offset);
+            if end.is_some_and(|end| offset > end) {
+                let failure = Failure::new(ErrorCode::OffsetOutOfRange, "beyond the end");
+                return Err(out_of_range(call, place, offset, failure).await);
+            }
+            offset
+        }
         Some(From::Offset(_)) => return Err(Status::invalid("offset is negative")),
         Some(From::TimeMs(time)) => search(Search::Time(TimestampMs(time))).await?,
         Some(From::End(true)) => match end {

@@ -6,6 +6,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | [`request`] | what a reader asks for, checked |
 //! | [`begin`] | where to begin, and what an offset outside of the partition is told |
 //! | [`records`] | records as replies have them |
 //! | [`selection`] | what a reader gets of them |
@@ -17,6 +18,7 @@ mod begin;
 mod filter;
 mod projection;
 mod records;
+mod request;
 mod selection;
 mod value;
 
@@ -35,15 +37,16 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::call::Call;
+use crate::call::{Call, UNCOUNTED_BYTES};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
 use crate::grpc::status::Status;
-use crate::messages::log::{Format, ReadReply, ReadRequest, Source};
+use crate::messages::log::{Format, ReadReply, ReadRequest};
 use crate::metrics::Open;
 pub(crate) use begin::out_of_range;
 pub(crate) use records::UNPACKED_MAX;
 use records::{Made, Piece};
+use request::{Checked, checked};
 use selection::Selection;
 
 /// What is read at a time. The first batch may be larger.
@@ -52,9 +55,6 @@ const PIECE_BYTES: u32 = 1 << 20;
 /// The same while memory is short. A reader that takes nothing holds two of them.
 const SMALL_PIECE_BYTES: u32 = 16 << 10;
 
-/// Replies up to this size are not counted: there are few, and none waits for others' memory.
-const UNCOUNTED_BYTES: usize = 32 << 10;
-
 /// The longest wait for records at a leader.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -62,9 +62,6 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(100);
-
-/// How old what another replica than the leader shows may be, where the client says nothing.
-const STALENESS_MAX: Duration = Duration::from_secs(10);
 
 /// The field of [`ReadReply`] that is sent as it was read.
 const BATCHES_TAG: u32 = 2;
@@ -76,13 +73,14 @@ pub(crate) async fn read(
     replies: mpsc::Sender<Reply>,
 ) -> Result<(), Status> {
     let _open = Open::of(&call.service.metrics.reads_open);
-    let request: ReadRequest = inbound.only().await?;
+    let (request, share) = inbound.only_held::<ReadRequest>().await?;
     drop(inbound);
-    let selection = checked_selection(&request)?;
-    let source = checked_source(&request)?;
+    // First of all: nothing is done for who may not read.
     let log = call.log(&request.log, Operation::Read)?;
     let partition = log.partition(request.partition)?;
     let place = Place { log: request.log.clone(), partition };
+    let Checked { request, format, source, selection, kept } = checked(&call, request).await?;
+    drop(share);
     let (next, end) = begin::begin(&call, &place, &request).await?;
     let until = request.until_offset.map(Offset);
     let until = end.map(|end| until.map_or(end, |it| it.min(end))).or(until);
@@ -94,53 +92,25 @@ pub(crate) async fn read(
         call,
         place,
         source,
-        format: request.format(),
-        selection: selection.map(Arc::new),
+        format,
+        selection,
+        _kept: kept,
         next,
+        told_next: next,
+        unresolved: 0,
+        extent: (Offset::ZERO, Offset::ZERO),
         until,
         records_left: bound(request.records_max),
         bytes_left: bound(request.bytes_max),
         interval,
         told_at: Instant::now(),
         has_told: false,
-        reserved: None,
     };
     reader.run(&replies).await
 }
 
 fn bound(max: u64) -> u64 {
     if max == 0 { u64::MAX } else { max }
-}
-
-/// Checks what is asked for. No selection is one that leaves nothing out.
-fn checked_selection(request: &ReadRequest) -> Result<Option<Selection>, Status> {
-    let selection = Selection::new(request)?;
-    if request.format() == Format::Batches && request.records_max > 0 {
-        let message = "batches are sent whole: no records_max with BATCHES";
-        return Err(Status::invalid(message).remedy("use RECORDS, or bytes_max"));
-    }
-    if request.until_offset.is_some_and(|until| until < 0) {
-        return Err(Status::invalid("until_offset is negative"));
-    }
-    Ok(selection)
-}
-
-/// From which replica a client reads.
-fn checked_source(request: &ReadRequest) -> Result<ReadSource, Status> {
-    let staleness_max = match request.staleness_max_ms {
-        0 => STALENESS_MAX,
-        ms => Duration::from_millis(ms.into()),
-    };
-    let rack = request.rack.clone();
-    match request.source() {
-        Source::Nearest if rack.is_empty() => {
-            Err(Status::invalid("source NEAREST needs the rack of the reader"))
-        }
-        Source::Nearest => Ok(ReadSource::Nearest { rack, staleness_max }),
-        _ if !rack.is_empty() => Err(Status::invalid("rack is for source NEAREST alone")),
-        Source::Follower => Ok(ReadSource::Follower { staleness_max }),
-        Source::Leader | Source::Unspecified => Ok(ReadSource::Leader),
-    }
 }
 
 /// What is read.
@@ -166,7 +136,15 @@ struct Reader {
     source: ReadSource,
     format: Format,
     selection: Option<Arc<Selection>>,
+    /// What the selection takes.
+    _kept: Option<BudgetShare>,
     next: Offset,
+    /// What the client knows of it.
+    told_next: Offset,
+    /// Records without a result that the client has not heard of.
+    unresolved: u64,
+    /// The start and the end of the partition, as they were read last.
+    extent: (Offset, Offset),
     until: Option<Offset>,
     records_left: u64,
     bytes_left: u64,
@@ -174,8 +152,15 @@ struct Reader {
     told_at: Instant,
     /// A new reader learns at once where it is.
     has_told: bool,
-    /// For a reply that had no room.
-    reserved: Option<BudgetShare>,
+}
+
+/// What came of a try to make a reply.
+enum Tried {
+    Reply(Reply),
+    /// There is nothing to say yet.
+    Nothing,
+    /// The reply takes so many bytes, which are not to be had now.
+    NoRoom(usize),
 }
 
 impl Reader {
@@ -185,7 +170,7 @@ impl Reader {
                 || self.records_left == 0
                 || self.bytes_left == 0;
             if is_over {
-                return Ok(());
+                return self.finish(replies).await;
             }
             self.call.await_quota(QuotaKey::ConsumerByteRate).await;
             let permit = self.call.room(replies).await?;
@@ -197,17 +182,44 @@ impl Reader {
             }
             if let Some(reply) = self.step().await? {
                 permit.send(reply);
-                (self.told_at, self.has_told) = (Instant::now(), true);
+                self.note_told();
             }
         }
     }
 
+    fn note_told(&mut self) {
+        (self.told_at, self.has_told) = (Instant::now(), true);
+        (self.told_next, self.unresolved) = (self.next, 0);
+    }
+
+    /// Tells how far the reader has come, if it does not know.
+    async fn finish(&mut self, replies: &mpsc::Sender<Reply>) -> Result<(), Status> {
+        if self.next != self.told_next || self.unresolved > 0 {
+            self.call.room(replies).await?.send(self.progress());
+        }
+        Ok(())
+    }
+
     /// The next reply; `None` where there is nothing to say yet.
     async fn step(&mut self) -> Result<Option<Reply>, Status> {
+        let mut reserved = None;
+        loop {
+            match self.try_step(reserved.take()).await? {
+                Tried::Reply(reply) => return Ok(Some(reply)),
+                Tried::Nothing => return Ok(None),
+                // It is made again when there is room for it: who waits holds nothing.
+                Tried::NoRoom(size_bytes) => {
+                    reserved = Some(self.call.node().memory.replies.take(size_bytes).await);
+                }
+            }
+        }
+    }
+
+    async fn try_step(&mut self, reserved: Option<BudgetShare>) -> Result<Tried, Status> {
         let is_progress_due = !self.has_told || self.told_at.elapsed() >= self.interval;
         let call = Arc::clone(&self.call);
         let memory = &call.node().memory;
-        let share = match self.reserved.take() {
+        let share = match reserved {
             Some(share) => Some(share),
             // The other half is for others.
             None if !memory.replies.is_short() => memory.replies.try_take(PIECE_BYTES as usize),
@@ -216,17 +228,24 @@ impl Reader {
         let piece_bytes = share.as_ref().map_or(SMALL_PIECE_BYTES, |_| PIECE_BYTES);
         let left = u32::try_from(self.bytes_left).unwrap_or(u32::MAX);
         let piece_bytes = self.call.quota_reply_bytes(piece_bytes.min(left.max(1)));
+        // Before any memory is taken: those whose turn it is not hold none.
+        let evaluates = self.selection.as_ref().is_some_and(|selection| selection.takes_long());
+        let turn = match evaluates {
+            true => Some(call.evaluation.acquire().await),
+            false => None,
+        };
         // What is read, and what is made of it. A small piece, too, is made of a whole batch.
         let held = memory.building.take(2 * PIECE_BYTES as usize).await;
         let read = self.read_piece(piece_bytes, Duration::ZERO).await?;
+        self.extent = (read.start, read.end);
         if read.batches.is_empty() {
-            drop((held, share));
+            drop((held, share, turn));
             if is_progress_due {
-                return Ok(Some(self.progress(&read)));
+                return Ok(Tried::Reply(self.progress()));
             }
             let due = self.interval.saturating_sub(self.told_at.elapsed()).min(WAIT_MAX);
             self.read_piece(0, due).await?;
-            return Ok(None);
+            return Ok(Tried::Nothing);
         }
         let made = match self.format {
             Format::Batches => self.batches(read),
@@ -242,16 +261,14 @@ impl Reader {
                 drop(other);
                 match memory.replies.try_take(size_bytes) {
                     Some(share) => Some(share),
-                    None => {
-                        // It is made again when there is room for it: who waits holds nothing.
-                        drop((made, held));
-                        self.reserved = Some(memory.replies.take(size_bytes).await);
-                        return Ok(None);
-                    }
+                    None => return Ok(Tried::NoRoom(size_bytes)),
                 }
             }
         };
-        Ok(self.accept(made, share, is_progress_due))
+        Ok(match self.accept(made, share, is_progress_due) {
+            Some(reply) => Tried::Reply(reply),
+            None => Tried::Nothing,
+        })
     }
 
     /// Goes on behind what was made of a piece.
@@ -261,8 +278,11 @@ impl Reader {
         share: Option<BudgetShare>,
         is_progress_due: bool,
     ) -> Option<Reply> {
-        self.call.service.metrics.filtered_records.inc_by(made.filtered);
+        let metrics = &self.call.service.metrics;
+        metrics.filtered_records.inc_by(made.filtered);
+        metrics.unresolved_records.inc_by(made.unresolved);
         self.next = made.next;
+        self.unresolved += made.unresolved;
         self.records_left -= made.records;
         self.bytes_left = self.bytes_left.saturating_sub(made.record_bytes);
         if made.record_bytes == 0 && !is_progress_due {
@@ -274,7 +294,7 @@ impl Reader {
         if let Some(share) = share
             && let Some(last) = pieces.pop()
         {
-            pieces.push(share.around(last));
+            pieces.extend(self.call.unread.pieces(last, share));
         }
         Some(Reply::Message(pieces))
     }
@@ -291,17 +311,19 @@ impl Reader {
         }
     }
 
-    fn head(&self, read: &PartitionRead, next: Offset) -> ReadReply {
+    fn head(&self, next: Offset) -> ReadReply {
+        let (start, end) = self.extent;
         ReadReply {
             next_offset: next.0,
-            start_offset: read.start.0,
-            end_offset: read.end.0,
+            start_offset: start.0,
+            end_offset: end.0,
+            unresolved_records: self.unresolved,
             ..ReadReply::default()
         }
     }
 
-    fn progress(&self, read: &PartitionRead) -> Reply {
-        Reply::Message(vec![framed(&self.head(read, self.next))])
+    fn progress(&self) -> Reply {
+        Reply::Message(vec![framed(&self.head(self.next))])
     }
 
     /// Batches as they were read, without a copy.
@@ -318,15 +340,22 @@ impl Reader {
         if sent_bytes == 0 {
             next = self.until.unwrap_or(next);
         }
-        let head = self.head(&read, next);
+        let head = self.head(next);
         let pieces = framed_around(&head, BATCHES_TAG, read.batches.slice(..sent_bytes));
-        Made { pieces, next, records: 0, record_bytes: sent_bytes as u64, filtered: 0 }
+        Made {
+            pieces,
+            next,
+            records: 0,
+            record_bytes: sent_bytes as u64,
+            filtered: 0,
+            unresolved: 0,
+        }
     }
 
     async fn records(&self, read: PartitionRead, reply_bytes: usize) -> Result<Made, Status> {
         let next = self.next.max(read.start);
         let piece = Piece {
-            head: self.head(&read, next),
+            head: self.head(next),
             next,
             until: self.until.unwrap_or(Offset(i64::MAX)),
             records_max: self.records_left,

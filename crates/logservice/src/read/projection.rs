@@ -67,6 +67,19 @@ impl Projection {
         }
     }
 
+    /// About how many bytes it keeps.
+    pub(super) fn kept_bytes(&self) -> usize {
+        const PART_BYTES: usize = 80;
+        let of_field = |(name, kept): (&String, &Kept)| {
+            let within = match kept {
+                Kept::Whole => 0,
+                Kept::Fields(within) => within.kept_bytes(),
+            };
+            PART_BYTES + name.len() + within
+        };
+        self.0.iter().map(of_field).sum()
+    }
+
     /// The fields of a value that was read.
     pub(super) fn of(&self, value: Json) -> String {
         Json::Object(self.of_value(value)).to_string()

@@ -7,7 +7,7 @@ use logway_model::Offset;
 use logway_node::Node;
 use logway_node::append::is_plain;
 use logway_node::tasks::off_thread;
-use logway_record::{Batch, Batches, DecodeLimit, Record, RecordIter};
+use logway_record::{Batch, Batches, DecodeLimit, Header, Record, RecordIter};
 use prost::Message as _;
 use tokio::sync::Semaphore;
 
@@ -48,6 +48,8 @@ pub(super) struct Made {
     pub(super) record_bytes: u64,
     /// So many did not pass.
     pub(super) filtered: u64,
+    /// Of those, the expression had no result for so many.
+    pub(super) unresolved: u64,
 }
 
 impl Made {
@@ -63,15 +65,7 @@ pub(super) async fn make(
     batches: Bytes,
     selection: Option<&Arc<Selection>>,
 ) -> Result<Made, Status> {
-    let mut making = Making {
-        frame: begin_frame(batches.len().min(piece.reply_bytes)),
-        next: piece.next,
-        records: 0,
-        record_bytes: 0,
-        filtered: 0,
-        piece,
-        is_full: false,
-    };
+    let mut making = Making::new(piece, batches.len());
     for batch in Batches::with_partial_tail(batches) {
         let batch = batch.map_err(|error| unreadable(&error))?;
         if batch.last_offset() < making.next {
@@ -102,11 +96,26 @@ struct Making {
     records: u64,
     record_bytes: u64,
     filtered: u64,
+    unresolved: u64,
     /// There was no room for the next record.
     is_full: bool,
 }
 
 impl Making {
+    /// Nothing yet of so many bytes of batches.
+    fn new(piece: Piece, bytes: usize) -> Making {
+        Making {
+            frame: begin_frame(bytes.min(piece.reply_bytes)),
+            next: piece.next,
+            records: 0,
+            record_bytes: 0,
+            filtered: 0,
+            unresolved: 0,
+            piece,
+            is_full: false,
+        }
+    }
+
     /// Adds the records of a batch. What takes long is done where nobody waits for the network.
     async fn add(
         mut self,
@@ -114,6 +123,13 @@ impl Making {
         batch: &Batch,
         selection: Option<&Arc<Selection>>,
     ) -> Result<Making, Status> {
+        let is_evaluated = selection.is_some_and(|selection| selection.takes_long());
+        let takes_long = is_evaluated || takes_long(batch);
+        // Before it is unpacked: who waits holds no more than the batch.
+        let _place = match takes_long {
+            true => Some(EVALUATIONS.acquire().await),
+            false => None,
+        };
         let records = node.records_of(batch, UNPACKED_MAX).await?;
         let records = records.map_err(|error| unreadable(&error))?;
         let of_records = selection.cloned();
@@ -121,13 +137,8 @@ impl Making {
             self.add_records(records, of_records.as_deref())?;
             Ok(self)
         };
-        let is_evaluated = selection.is_some_and(|selection| selection.takes_long());
-        match is_evaluated || takes_long(batch) {
-            true => {
-                // A few: what is evaluated takes memory beside the batch.
-                let _place = EVALUATIONS.acquire().await;
-                off_thread(add).await
-            }
+        match takes_long {
+            true => off_thread(add).await,
             false => add(),
         }
     }
@@ -137,7 +148,7 @@ impl Making {
         records: RecordIter,
         selection: Option<&Selection>,
     ) -> Result<(), Status> {
-        let mut looked_at_bytes = 0;
+        let mut worked_bytes = 0;
         for record in records {
             let record = record.map_err(|error| unreadable(&error))?;
             if record.offset < self.next {
@@ -148,19 +159,23 @@ impl Making {
                 self.is_full = true;
                 return Ok(());
             }
-            if self.is_enough() || looked_at_bytes >= SLICE_BYTES {
+            if self.is_enough() || worked_bytes >= SLICE_BYTES {
                 self.is_full = true;
                 return Ok(());
             }
-            looked_at_bytes += record.value.as_ref().map_or(0, Bytes::len);
+            worked_bytes += work_of(&record);
             let offset = record.offset;
             let selected = match selection {
-                Some(selection) => selection.select(record, &mut looked_at_bytes),
+                Some(selection) => selection.select(record, &mut worked_bytes),
                 None => Ok(Selected::Sent(record)),
             };
             match selected {
                 Ok(Selected::Sent(record)) => self.add_record(record),
                 Ok(Selected::LeftOut) => self.filtered += 1,
+                Ok(Selected::Unresolved) => {
+                    self.filtered += 1;
+                    self.unresolved += 1;
+                }
                 // What is before it is sent first.
                 Err(_) if self.records > 0 => {
                     self.is_full = true;
@@ -201,12 +216,22 @@ impl Making {
     }
 
     fn finish(mut self) -> Made {
-        let Making { next, records, record_bytes, filtered, .. } = self;
+        let Making { next, records, record_bytes, filtered, unresolved, .. } = self;
         self.piece.head.next_offset = next.0;
+        self.piece.head.unresolved_records += unresolved;
         self.piece.head.encode_raw(&mut self.frame);
         let pieces = vec![end_frame(self.frame)];
-        Made { pieces, next, records, record_bytes, filtered }
+        Made { pieces, next, records, record_bytes, filtered, unresolved }
     }
+}
+
+/// What a look at a record counts for, in bytes: many records may have none.
+fn work_of(record: &Record) -> usize {
+    const RECORD_BYTES: usize = 16;
+    let of = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+    let of_header = |header: &Header| RECORD_BYTES + header.key.len() + of(&header.value);
+    let of_headers: usize = record.headers.iter().map(of_header).sum();
+    RECORD_BYTES + of(&record.key) + of(&record.value) + of_headers
 }
 
 /// A value whose fields cannot be found. It is not sent without a word: its reader would take it for one without those fields.
@@ -220,7 +245,7 @@ fn not_projected(offset: Offset, error: &ValueError) -> Status {
 /// Batches that are worked on elsewhere at the same time.
 static EVALUATIONS: Semaphore = Semaphore::const_new(4);
 
-/// So many bytes of records are evaluated in one go; others have their turn then.
+/// So many bytes of work are done in one go; others have their turn then.
 const SLICE_BYTES: usize = 8 << 20;
 
 /// A batch that is larger than this is worked on elsewhere.
@@ -228,4 +253,55 @@ const SHORT_BYTES: usize = 64 << 10;
 
 fn takes_long(batch: &Batch) -> bool {
     batch.size_bytes() > SHORT_BYTES || !is_plain(batch.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::TimestampMs;
+    use logway_record::{BatchBuilder, Compression};
+
+    use super::*;
+    use crate::messages::log::{Filter, ReadRequest};
+
+    /// A batch of so many records without a key, a value and headers.
+    fn empty_records(count: usize) -> Bytes {
+        let mut builder = BatchBuilder::new(Compression::None);
+        for _ in 0..count {
+            builder.append(TimestampMs(1), None, None, &[]).expect("has room");
+        }
+        builder.finish().expect("is a batch")
+    }
+
+    /// How many records of a batch are worked on in one go, from `next` on.
+    fn worked_on(batch: &Bytes, next: Offset, expression: &str) -> i64 {
+        let filter = Filter { expression: expression.to_owned(), ..Filter::default() };
+        let request = ReadRequest { filter: Some(filter), ..ReadRequest::default() };
+        let selection = Selection::new(&request).expect("is one");
+        let piece = Piece {
+            head: ReadReply::default(),
+            next,
+            until: Offset(i64::MAX),
+            records_max: u64::MAX,
+            bytes_max: u64::MAX,
+            reply_bytes: 1 << 20,
+        };
+        let mut making = Making::new(piece, 0);
+        let batch = Batches::new(batch.clone()).next().expect("is there").expect("is whole");
+        let records = batch.records(UNPACKED_MAX).expect("unpacks");
+        making.add_records(records, selection.as_ref()).expect("is worked on");
+        making.next.0 - next.0
+    }
+
+    #[test]
+    fn records_without_bytes_and_steps_of_expressions_are_work() {
+        const COUNT: usize = 600_000;
+        let batch = empty_records(COUNT);
+        let in_one_go = |expression| worked_on(&batch, Offset::ZERO, expression);
+        let short = in_one_go("offset < 0");
+        let long = in_one_go(&vec!["offset in [-1, -2, -3, -4, -5, -6, -7, -8]"; 20].join("||"));
+        let all = i64::try_from(COUNT).expect("is small");
+        assert!(short < all && long < short / 10 && long > 0, "{short}, {long} of {all}");
+        // It goes on where it was.
+        assert_eq!(worked_on(&batch, Offset(short), "offset < 0"), short.min(all - short));
+    }
 }

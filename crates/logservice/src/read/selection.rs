@@ -23,7 +23,15 @@ pub(super) enum Selected {
     Sent(Record),
     /// It does not pass.
     LeftOut,
+    /// It does not pass, since the expression has no result for it.
+    Unresolved,
 }
+
+/// What a step of an expression counts for, in bytes that were worked on.
+const STEP_BYTES: usize = 4;
+
+/// What a look at a header counts for.
+const HEADER_BYTES: usize = 16;
 
 impl Selection {
     /// As a client wants it; `None` where it gets all as it is.
@@ -51,6 +59,13 @@ impl Selection {
         self.filter.as_ref().and_then(Filter::expression)
     }
 
+    /// About how many bytes it keeps.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let of_filter = self.filter.as_ref().map_or(0, Filter::kept_bytes);
+        let of_projection = self.projection.as_ref().map_or(0, Projection::kept_bytes);
+        of_filter + of_projection + self.values.kept_bytes()
+    }
+
     /// Says whether a record passes, and takes the other fields out of its value. Adds what that took beside the record to the bytes
     /// that were worked on. Fails where the fields of a record that passes cannot be found.
     pub(super) fn select(
@@ -58,8 +73,11 @@ impl Selection {
         mut record: Record,
         worked_bytes: &mut usize,
     ) -> Result<Selected, ValueError> {
-        if self.filter.as_ref().is_some_and(|filter| !filter.passes(&record)) {
-            return Ok(Selected::LeftOut);
+        if let Some(filter) = &self.filter {
+            *worked_bytes += HEADER_BYTES * record.headers.len() * filter.header_conditions();
+            if !filter.passes(&record) {
+                return Ok(Selected::LeftOut);
+            }
         }
         let mut read: Option<Result<Json, ValueError>> = None;
         if let Some(expression) = self.expression() {
@@ -69,8 +87,12 @@ impl Selection {
                 read = Some(self.values.read(bytes, worked_bytes));
             }
             let value = read.as_ref().and_then(|read| read.as_ref().ok());
-            if !expression.is_true_of(&record, value) {
-                return Ok(Selected::LeftOut);
+            let evaluated = expression.evaluate(&record, value);
+            *worked_bytes += STEP_BYTES * evaluated.steps;
+            match evaluated.result {
+                Some(true) => {}
+                Some(false) => return Ok(Selected::LeftOut),
+                None => return Ok(Selected::Unresolved),
             }
         }
         if let (Some(projection), Some(bytes)) = (&self.projection, record.value.as_deref()) {
@@ -120,7 +142,7 @@ mod tests {
     fn sent(selection: &Selection, value: Option<&'static [u8]>) -> Option<Option<Bytes>> {
         match selection.select(record(value), &mut 0).expect("can be read") {
             Selected::Sent(record) => Some(record.value),
-            Selected::LeftOut => None,
+            Selected::LeftOut | Selected::Unresolved => None,
         }
     }
 
@@ -140,6 +162,22 @@ mod tests {
         let all = selection("key == 'k'", &["b"], None);
         assert_eq!(sent(&all, None), Some(None), "a tombstone stays one");
         assert!(all.select(record(Some(b"no JSON")), &mut 0).is_err());
+    }
+
+    #[test]
+    fn what_has_no_result_is_not_what_is_false_and_steps_are_work() {
+        let json = selection("value.a > 1", &[], None);
+        let selected = |value| {
+            let mut worked_bytes = 0;
+            let selected = json.select(record(Some(value)), &mut worked_bytes).expect("is read");
+            assert!(worked_bytes >= STEP_BYTES, "{worked_bytes}");
+            selected
+        };
+        assert!(matches!(selected(br#"{"a": 2}"#), Selected::Sent(_)));
+        assert!(matches!(selected(br#"{"a": 1}"#), Selected::LeftOut));
+        for value in [&br#"{"a": "x"}"#[..], b"{}", b"no JSON"] {
+            assert!(matches!(selected(value), Selected::Unresolved));
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use logway_log::random_uuid;
@@ -123,6 +123,17 @@ impl Door {
         Client::over(socket).await
     }
 
+    /// A client that takes little of what it does not ask for.
+    pub async fn slow_client(&self) -> Client {
+        const WINDOW_BYTES: u32 = 65_535;
+        let socket = TcpStream::connect(self.server.addresses()[0]).await.expect("connects");
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES);
+        Client::over_with(socket, &builder).await
+    }
+
     pub async fn logspec_client(&self) -> Client {
         let socket = TcpStream::connect(self.server.logspec_addresses()[0]).await;
         Client::over(socket.expect("connects")).await
@@ -182,8 +193,16 @@ pub struct Client {
 
 impl Client {
     pub async fn over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S) -> Client {
+        Client::over_with(socket, &Builder::new(TokioExecutor::new())).await
+    }
+
+    /// The same, over HTTP/2 as `builder` has it.
+    pub async fn over_with<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        socket: S,
+        builder: &Builder<TokioExecutor>,
+    ) -> Client {
         let (sender, connection) =
-            handshake(TokioExecutor::new(), TokioIo::new(socket)).await.expect("shakes hands");
+            builder.handshake(TokioIo::new(socket)).await.expect("shakes hands");
         tokio::spawn(connection);
         Client { sender, headers: Vec::new() }
     }
@@ -308,6 +327,12 @@ impl Call {
                 Err(ended) => return Err(ended),
             }
         }
+    }
+
+    /// Waits until a message comes, and takes no more than its beginning.
+    pub async fn begun(&mut self) {
+        let data = timeout(UNTIL_MAX, self.frame()).await.expect("in time").expect("goes on");
+        self.received.extend_from_slice(&data);
     }
 
     async fn frame(&mut self) -> Result<Bytes, Ended> {

@@ -129,19 +129,25 @@ impl MemoryBudget {
 
     /// Whether more than half is in use, or what was refused would be refused again.
     pub fn is_short(&self) -> bool {
-        let free_units = self.inner.units.available_permits();
+        let is_refusing = self.is_refusing();
+        let is_short =
+            is_refusing || self.inner.units.available_permits() < self.inner.limit_units / 2;
+        if !is_short {
+            self.inner.is_short.store(false, Ordering::SeqCst);
+        }
+        is_short
+    }
+
+    /// Whether what [`MemoryBudget::take_now`] has refused would be refused again.
+    pub fn is_refusing(&self) -> bool {
         let refused_units = self.inner.refused_units.load(Ordering::SeqCst);
-        let is_refusing = free_units < refused_units;
+        let is_refusing = self.inner.units.available_permits() < refused_units;
         if !is_refusing && refused_units > 0 {
             let refused = &self.inner.refused_units;
             // One that was refused meanwhile stays.
             _ = refused.compare_exchange(refused_units, 0, Ordering::SeqCst, Ordering::SeqCst);
         }
-        let is_short = is_refusing || free_units < self.inner.limit_units / 2;
-        if !is_short {
-            self.inner.is_short.store(false, Ordering::SeqCst);
-        }
-        is_short
+        is_refusing
     }
 
     /// Whether somebody waits for memory right now.

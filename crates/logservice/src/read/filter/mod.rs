@@ -15,6 +15,9 @@ use expression::Expression;
 /// Headers that a filter may ask for.
 const HEADERS_MAX: usize = 16;
 
+/// What a condition takes beside its bytes.
+const PART_BYTES: usize = 80;
+
 /// Conditions that a record must meet, all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
@@ -39,7 +42,7 @@ impl Filter {
             // Of their own: otherwise the whole request would be kept.
             keys: keys.iter().map(|key| Bytes::copy_from_slice(key)).collect(),
             key_prefix: key_prefix.as_ref().map(|prefix| Bytes::copy_from_slice(prefix)),
-            headers: headers.clone(),
+            headers: headers.iter().map(of_its_own).collect(),
             time_from_ms: time_from_ms.unwrap_or(i64::MIN),
             time_before_ms: time_before_ms.unwrap_or(i64::MAX),
             expression: match expression.as_str() {
@@ -62,6 +65,25 @@ impl Filter {
             && self.expression.is_none()
     }
 
+    /// About how many bytes it keeps.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let of_keys = self.keys.iter().chain(&self.key_prefix).map(|key| PART_BYTES + key.len());
+        let of_headers = self.headers.iter().map(|condition| {
+            let value = match &condition.value {
+                Some(HeaderValue::Equals(value) | HeaderValue::Prefix(value)) => value.len(),
+                None => 0,
+            };
+            PART_BYTES + condition.name.len() + value
+        });
+        let of_expression = self.expression.as_ref().map_or(0, Expression::kept_bytes);
+        of_keys.chain(of_headers).sum::<usize>() + of_expression
+    }
+
+    /// How many headers it asks each record for.
+    pub(super) fn header_conditions(&self) -> usize {
+        self.headers.len()
+    }
+
     /// What comes last, since it takes longest.
     pub(super) fn expression(&self) -> Option<&Expression> {
         self.expression.as_ref()
@@ -82,6 +104,16 @@ impl Filter {
                 .iter()
                 .all(|condition| record.headers.iter().any(|header| meets(condition, header)))
     }
+}
+
+/// The same condition, without the request that it came in.
+fn of_its_own(condition: &log::HeaderCondition) -> log::HeaderCondition {
+    let own = |value: &Bytes| Bytes::copy_from_slice(value);
+    let value = condition.value.as_ref().map(|value| match value {
+        HeaderValue::Equals(value) => HeaderValue::Equals(own(value)),
+        HeaderValue::Prefix(value) => HeaderValue::Prefix(own(value)),
+    });
+    log::HeaderCondition { name: condition.name.clone(), value }
 }
 
 fn meets(condition: &log::HeaderCondition, header: &Header) -> bool {

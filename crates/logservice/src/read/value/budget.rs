@@ -6,7 +6,7 @@ use super::{DEPTH_MAX, Misfit};
 const BYTES_MAX: usize = 8 << 20;
 
 /// What a part takes beside its name and its text.
-const PART_BYTES: usize = 80;
+pub(super) const PART_BYTES: usize = 80;
 
 /// What may still be made.
 #[derive(Debug)]

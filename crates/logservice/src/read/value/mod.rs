@@ -19,7 +19,7 @@ use serde_json::{Number, Value as Json};
 use crate::grpc::status::{Code, Status};
 use crate::messages::log::ValueSchema;
 use crate::messages::log::value_schema::Schema;
-use budget::Budget;
+use budget::{Budget, PART_BYTES};
 
 /// Larger values are not read.
 const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -102,6 +102,15 @@ impl ValueReader {
         };
         let skip_bytes = usize::try_from(skip_bytes).unwrap_or(usize::MAX);
         Ok(ValueReader { encoding, skip_bytes })
+    }
+
+    /// About how many bytes its schema keeps.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match &self.encoding {
+            Encoding::Json => 0,
+            Encoding::Avro(schema) => schema.kept_bytes(),
+            Encoding::Protobuf(schema) => schema.kept_bytes(),
+        }
     }
 
     /// The text of a value that is JSON; `None` where values are something else.

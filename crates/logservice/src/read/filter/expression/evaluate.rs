@@ -28,10 +28,20 @@ enum Value<'a> {
     List(&'a [Node]),
 }
 
-/// Whether an expression is true of a record and its value.
-pub(super) fn is_true(root: &Node, record: &Record, json: Option<&Json>) -> bool {
+/// What an expression is for a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Evaluated {
+    /// `None` where there is no result, or none that is true or false.
+    pub(crate) result: Option<bool>,
+    /// What that took.
+    pub(crate) steps: usize,
+}
+
+/// Evaluates an expression for a record and its value.
+pub(super) fn evaluate(root: &Node, record: &Record, json: Option<&Json>) -> Evaluated {
     let mut evaluation = Evaluation { record, json, steps_left: STEPS_MAX };
-    matches!(evaluation.value(root), Ok(Value::Bool(true)))
+    let result = evaluation.truth(root).ok();
+    Evaluated { result, steps: STEPS_MAX - evaluation.steps_left }
 }
 
 struct Evaluation<'a> {
@@ -82,7 +92,10 @@ impl<'a> Evaluation<'a> {
             Node::Has(field) => Value::Bool(self.value(field).is_ok()),
             Node::Size(of) => {
                 let size = match self.value(of)? {
-                    Value::Text(text) => text.chars().count(),
+                    Value::Text(text) => {
+                        self.step(text.len())?;
+                        text.chars().count()
+                    }
                     Value::Json(Json::Array(items)) => items.len(),
                     Value::Json(Json::Object(fields)) => fields.len(),
                     Value::List(items) => items.len(),
@@ -124,10 +137,14 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn named(&self, name: Name) -> Result<Value<'a>, NoResult> {
+    fn named(&mut self, name: Name) -> Result<Value<'a>, NoResult> {
         Ok(match name {
             Name::Value => self.json.map(of_json).ok_or(NoResult)?,
-            Name::Key => Value::Text(text_of(self.record.key.as_deref().ok_or(NoResult)?)?),
+            Name::Key => {
+                let key = self.record.key.as_deref().ok_or(NoResult)?;
+                self.step(key.len())?;
+                Value::Text(text_of(key)?)
+            }
             Name::Headers => Value::Headers,
             Name::Offset => Value::Int(self.record.offset.0),
             Name::Timestamp => Value::Int(self.record.timestamp.0),
@@ -142,6 +159,7 @@ impl<'a> Evaluation<'a> {
                 let mut headers = self.record.headers.iter().rev();
                 let header = headers.find(|header| header.key == name.as_bytes());
                 let value = header.and_then(|header| header.value.as_deref()).ok_or(NoResult)?;
+                self.step(value.len())?;
                 Ok(Value::Text(text_of(value)?))
             }
             _ => Err(NoResult),

@@ -14,9 +14,11 @@
 //! |---|---|
 //! | [`tokens`] | words of a text |
 //! | [`parse`] | what they say, bounded in size and depth |
+//! | [`kinds`] | which of them can be true or false of no record |
 //! | [`evaluate`] | what that is for a record, bounded in steps |
 
 mod evaluate;
+mod kinds;
 mod parse;
 mod tokens;
 
@@ -24,7 +26,9 @@ use logway_record::Record;
 
 use serde_json::Value as Json;
 
-pub(crate) use parse::{ParseError, parse, path};
+pub(crate) use evaluate::Evaluated;
+use parse::parse;
+pub(crate) use parse::{ParseError, path};
 
 /// What is compared and looked up.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,13 +90,20 @@ pub(crate) enum TextTest {
 pub(crate) struct Expression {
     root: Node,
     uses_value: bool,
+    text_bytes: usize,
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Reads an expression. It fails where it can have a result for no record.
     pub(crate) fn new(text: &str) -> Result<Expression, ParseError> {
         let (root, uses_value) = parse(text)?;
-        Ok(Expression { root, uses_value })
+        kinds::check(&root).map_err(|reason| ParseError::new(0, reason))?;
+        Ok(Expression { root, uses_value, text_bytes: text.len() })
+    }
+
+    /// About how many bytes it keeps: its texts, and its parts, each of which has a sign of the text at least.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.text_bytes + self.text_bytes.min(parse::NODES_MAX) * size_of::<Node>()
     }
 
     /// Whether it asks for the value, which has to be read then.
@@ -100,9 +111,9 @@ impl Expression {
         self.uses_value
     }
 
-    /// Whether it is true of a record and its value, if that can be read. It is not where it has no result.
-    pub(crate) fn is_true_of(&self, record: &Record, value: Option<&Json>) -> bool {
-        evaluate::is_true(&self.root, record, value)
+    /// What it is for a record and its value, if that can be read.
+    pub(crate) fn evaluate(&self, record: &Record, value: Option<&Json>) -> Evaluated {
+        evaluate::evaluate(&self.root, record, value)
     }
 }
 
@@ -129,7 +140,7 @@ mod tests {
 
     fn is_true(expression: &Expression, text: &'static str) -> bool {
         let value = serde_json::from_str(text).ok();
-        expression.is_true_of(&record(text), value.as_ref())
+        expression.evaluate(&record(text), value.as_ref()).result == Some(true)
     }
 
     const VALUE: &str = r#"{"user": {"name": "Ann", "age": 21}, "tags": ["x", "y", 3], "price": 1.5, "none": null, "a b": 7}"#;
@@ -181,6 +192,21 @@ mod tests {
         assert!(is_true(&of_value, "no JSON"), "the other side decides");
         let of_value = Expression::new("value.a == 1").expect("is one");
         assert!(!is_true(&of_value, "no JSON"));
+    }
+
+    #[test]
+    fn false_is_another_result_than_none_and_steps_are_counted() {
+        let evaluated = |text: &str| {
+            let expression = Expression::new(text).expect("is one");
+            let value = serde_json::from_str(VALUE).ok();
+            expression.evaluate(&record(VALUE), value.as_ref())
+        };
+        assert_eq!(evaluated("value.user.age < 18").result, Some(false));
+        for text in ["value.user.height < 18", "value.user.age", "value.user < 3", "!value.price"] {
+            assert_eq!(evaluated(text).result, None, "{text}");
+        }
+        let (one, many) = (evaluated("offset == 1"), evaluated("offset in [1, 2, 3, 4, 5]"));
+        assert!(one.steps > 0 && many.steps > one.steps, "{one:?} {many:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{Comparison, Literal, Name, Node, TextTest};
 const TEXT_BYTES_MAX: usize = 4_096;
 
 /// Parts that an expression may have.
-const NODES_MAX: usize = 256;
+pub(super) const NODES_MAX: usize = 256;
 
 /// How deep they may be within each other.
 const DEPTH_MAX: usize = 32;

@@ -33,7 +33,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ParseError> {
             let length = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
             (Token::Name(rest[..length].to_owned()), length)
         } else if matches!(first, '"' | '\'') {
-            quoted(rest, first).ok_or_else(|| ParseError::new(at, "this text has no end"))?
+            quoted(rest, first).map_err(|(within, reason)| ParseError::new(at + within, reason))?
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
             let sign = sign.ok_or_else(|| ParseError::new(at, "this sign is not known"))?;
@@ -67,20 +67,71 @@ fn number(text: &str) -> Option<(Token, usize)> {
     Some((token, length))
 }
 
-/// A backslash takes the next sign as it is; `\n` and `\t` are a line feed and a tab.
-fn quoted(text: &str, quote: char) -> Option<(Token, usize)> {
+/// A text in quotes, and how long it is with them. The error has a place within it.
+fn quoted(text: &str, quote: char) -> Result<(Token, usize), (usize, String)> {
     let mut content = String::new();
     let mut signs = text.char_indices().skip(1);
     while let Some((at, sign)) = signs.next() {
         match sign {
-            _ if sign == quote => return Some((Token::Text(content), at + 1)),
-            '\\' => content.push(match signs.next()?.1 {
-                'n' => '\n',
-                't' => '\t',
-                other => other,
-            }),
+            _ if sign == quote => return Ok((Token::Text(content), at + 1)),
+            '\\' => {
+                let escaped = escaped(&mut signs);
+                content.push(escaped.ok_or_else(|| {
+                    let known = r#"there are \\, \', \", \n, \r, \t, \uXXXX and \UXXXXXXXX"#;
+                    (at, format!("this is no escape; {known}"))
+                })?);
+            }
             other => content.push(other),
         }
     }
-    None
+    Err((0, "this text has no end".to_owned()))
+}
+
+/// What stands behind a backslash.
+fn escaped(signs: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
+    let mut next = || signs.next().map(|(_, sign)| sign);
+    let digits = match next()? {
+        sign @ ('\\' | '\'' | '"') => return Some(sign),
+        'n' => return Some('\n'),
+        'r' => return Some('\r'),
+        't' => return Some('\t'),
+        'u' => 4,
+        'U' => 8,
+        _ => return None,
+    };
+    let mut number = 0u32;
+    for _ in 0..digits {
+        number = number.checked_mul(16)?.checked_add(next()?.to_digit(16)?)?;
+    }
+    char::from_u32(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_escapes_and_no_others() {
+        for (text, expected) in [
+            (r#""a\"b""#, "a\"b"),
+            (r"'it\'s \\'", "it's \\"),
+            (r"'\n\r\t'", "\n\r\t"),
+            (r"'\u00fc\U0001F600'", "ü😀"),
+        ] {
+            let tokens = tokens(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(tokens, [(0, Token::Text(expected.to_owned()))]);
+        }
+        for (text, at) in [
+            (r#"1 == "ab\x41""#, 8),
+            (r"'\u12'", 1),
+            (r"'\ud800'", 1),
+            (r"'\UFFFFFFFFF'", 1),
+            (r"'\", 1),
+            (r"'\'", 0),
+            ("'a", 0),
+        ] {
+            let error = tokens(text).expect_err(text);
+            assert_eq!(error.at, at, "{text}: {error}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ mod schema;
 
 use serde_json::Value as Json;
 
-use super::{Budget, Misfit};
+use super::{Budget, Misfit, PART_BYTES};
 use schema::Type;
 
 /// A schema.
@@ -26,6 +26,17 @@ impl Schema {
     pub(super) fn new(text: &str) -> Result<Schema, String> {
         let (types, root) = schema::parse(text)?;
         Ok(Schema { types, root })
+    }
+
+    /// About how many bytes it keeps.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let of_type = |it: &Type| match it {
+            Type::Enum(symbols) => symbols.iter().map(|symbol| PART_BYTES + symbol.len()).sum(),
+            Type::Record(fields) => fields.iter().map(|(name, _)| PART_BYTES + name.len()).sum(),
+            Type::Union(branches) => branches.len() * size_of::<usize>(),
+            _ => 0,
+        };
+        self.types.iter().map(|it| PART_BYTES + of_type(it)).sum()
     }
 
     /// Reads a value.

@@ -30,20 +30,28 @@ pub(super) enum Type {
 /// Reads a schema: its types, and which of them is the whole.
 pub(super) fn parse(text: &str) -> Result<(Vec<Type>, usize), String> {
     // Its depth is bounded by the reader of JSON.
-    let schema = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let schema: Json =
+        serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     let mut parser = Parser::default();
-    let root = parser.of(&schema, "")?;
+    let nowhere = parser.namespace("");
+    let root = parser.of(&schema, nowhere)?;
     Ok((parser.types, root))
 }
 
+/// A namespace, by its number among those of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Namespace(usize);
+
+/// Full names are not made: one long namespace around many types would take far more than the schema does.
 #[derive(Default)]
-struct Parser {
+struct Parser<'s> {
     types: Vec<Type>,
-    /// By full name.
-    named: HashMap<String, usize>,
+    namespaces: HashMap<&'s str, Namespace>,
+    /// By namespace and name.
+    named: HashMap<(Namespace, &'s str), usize>,
 }
 
-impl Parser {
+impl<'s> Parser<'s> {
     fn add(&mut self, it: Type) -> Result<usize, String> {
         if self.types.len() == TYPES_MAX {
             return Err(format!("a schema has {TYPES_MAX} types at most"));
@@ -52,8 +60,21 @@ impl Parser {
         Ok(self.types.len() - 1)
     }
 
+    fn namespace(&mut self, name: &'s str) -> Namespace {
+        let next = Namespace(self.namespaces.len());
+        *self.namespaces.entry(name).or_insert(next)
+    }
+
+    /// The namespace of a name and the rest of it. A name with dots has its own, any other is in that around it.
+    fn full_name(&mut self, name: &'s str, around: Namespace) -> (Namespace, &'s str) {
+        match name.rsplit_once('.') {
+            Some((namespace, name)) => (self.namespace(namespace), name),
+            None => (around, name),
+        }
+    }
+
     /// A type, within a namespace.
-    fn of(&mut self, schema: &Json, namespace: &str) -> Result<usize, String> {
+    fn of(&mut self, schema: &'s Json, namespace: Namespace) -> Result<usize, String> {
         match schema {
             Json::String(name) => self.by_name(name, namespace),
             Json::Array(branches) => {
@@ -66,17 +87,22 @@ impl Parser {
         }
     }
 
-    fn by_name(&mut self, name: &str, namespace: &str) -> Result<usize, String> {
+    fn by_name(&mut self, name: &'s str, namespace: Namespace) -> Result<usize, String> {
         if let Some(primitive) = primitive(name) {
             return self.add(primitive);
         }
-        let known = self.named.get(&full_name(name, namespace));
+        let full = self.full_name(name, namespace);
         // What has no dot may also be a name without a namespace.
-        let known = known.or_else(|| self.named.get(name));
+        let alone = (self.namespace(""), name);
+        let known = self.named.get(&full).or_else(|| self.named.get(&alone));
         known.copied().ok_or_else(|| format!("there is no type '{name:.80}'"))
     }
 
-    fn of_object(&mut self, fields: &Map<String, Json>, namespace: &str) -> Result<usize, String> {
+    fn of_object(
+        &mut self,
+        fields: &'s Map<String, Json>,
+        namespace: Namespace,
+    ) -> Result<usize, String> {
         let part = |name: &str| {
             fields
                 .get(name)
@@ -117,7 +143,7 @@ impl Parser {
                     let name = field.get("name").and_then(Json::as_str);
                     let name = name.ok_or("a field has no name")?.to_owned();
                     let kind = field.get("type").ok_or("a field has no type")?;
-                    known.push((name, self.of(kind, &within)?));
+                    known.push((name, self.of(kind, within)?));
                 }
                 self.types[number] = Type::Record(known);
                 Ok(number)
@@ -129,32 +155,25 @@ impl Parser {
     /// Adds a type that has a name, and tells the namespace of what is within it.
     fn define(
         &mut self,
-        fields: &Map<String, Json>,
-        namespace: &str,
+        fields: &'s Map<String, Json>,
+        around: Namespace,
         it: Type,
-    ) -> Result<(usize, String), String> {
+    ) -> Result<(usize, Namespace), String> {
         let name = fields.get("name").and_then(Json::as_str);
         let name = name.ok_or_else(|| format!("a type has no name: {:.80}", told(fields)))?;
-        let namespace = fields.get("namespace").and_then(Json::as_str).unwrap_or(namespace);
-        let full = full_name(name, namespace);
+        let namespace = fields.get("namespace").and_then(Json::as_str);
+        let namespace = namespace.map_or(around, |namespace| self.namespace(namespace));
+        let (namespace, simple) = self.full_name(name, namespace);
         let number = self.add(it)?;
-        if self.named.insert(full.clone(), number).is_some() {
-            return Err(format!("there are two types '{full:.80}'"));
+        if self.named.insert((namespace, simple), number).is_some() {
+            return Err(format!("there are two types '{name:.80}'"));
         }
-        let within = full.rsplit_once('.').map_or("", |(namespace, _)| namespace);
-        Ok((number, within.to_owned()))
+        Ok((number, namespace))
     }
 }
 
 fn told(fields: &Map<String, Json>) -> String {
     serde_json::to_string(fields).unwrap_or_default()
-}
-
-fn full_name(name: &str, namespace: &str) -> String {
-    match name.contains('.') || namespace.is_empty() {
-        true => name.to_owned(),
-        false => format!("{namespace}.{name}"),
-    }
 }
 
 fn primitive(name: &str) -> Option<Type> {
@@ -186,6 +205,21 @@ mod tests {
         assert_eq!(fields[0].1, fields[1].1);
         assert_eq!(fields[0].1, fields[2].1);
         assert!(matches!(&types[fields[3].1], Type::Union(branches) if branches[1] == root));
+    }
+
+    #[test]
+    fn a_name_may_leave_the_namespace_around_it() {
+        let text = r#"{"type": "record", "name": "Outer", "namespace": "a.b", "fields": [
+            {"name": "one", "type": {"type": "fixed", "name": "Same", "size": 1}},
+            {"name": "two", "type": {"type": "fixed", "name": "Same", "namespace": "", "size": 2}},
+            {"name": "three", "type": {"type": "record", "name": "c.Inner", "fields": [
+                {"name": "four", "type": "Same"}, {"name": "five", "type": "a.b.Same"}]}}]}"#;
+        let (types, root) = parse(text).expect("is one");
+        let Type::Record(outer) = &types[root] else { panic!("{types:?}") };
+        let Type::Record(inner) = &types[outer[2].1] else { panic!("{types:?}") };
+        assert_eq!(types[outer[1].1], Type::Fixed(2));
+        // There is no c.Same, so it is the one without a namespace.
+        assert_eq!((inner[0].1, inner[1].1), (outer[1].1, outer[0].1));
     }
 
     #[test]

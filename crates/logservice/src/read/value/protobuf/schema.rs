@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use prost::Message as _;
 use prost_types::field_descriptor_proto::{Label, Type};
-use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 use super::Schema;
+use super::decode::Wire;
+use super::names::{Described, NameNumber, Names, counted, fields, name_in};
 
 /// Fields that a message and all within it may have, and the values of enums.
 const FIELDS_MAX: usize = 4_096;
@@ -64,73 +64,91 @@ pub(super) enum Kind {
     Enum(usize),
 }
 
-/// A message as its file has it.
-struct Described<'a> {
-    message: &'a DescriptorProto,
-    /// Whether a field that is not set looks like one with the default value.
-    is_proto3: bool,
-}
-
 /// Reads descriptors, and keeps what a message needs.
 pub(super) fn compile(files: &[u8], root: &str) -> Result<Schema, String> {
-    let files = FileDescriptorSet::decode(files)
-        .map_err(|error| format!("files is no FileDescriptorSet: {error}"))?;
-    let mut known = Known::default();
-    for file in &files.file {
-        let is_proto3 = file.syntax() == "proto3";
-        let package = match file.package() {
-            "" => String::new(),
-            package => format!(".{package}"),
-        };
-        for it in &file.enum_type {
-            known.enums.insert(format!("{package}.{}", it.name()), it);
-        }
-        for it in &file.message_type {
-            known.add(&package, it, is_proto3);
-        }
-    }
-    let mut compiling = Compiling { known, ..Compiling::default() };
+    let mut compiling = Compiling {
+        names: Names::of(files)?,
+        messages: Vec::new(),
+        enums: Vec::new(),
+        wanted: Vec::new(),
+        message_numbers: HashMap::new(),
+        enum_numbers: HashMap::new(),
+        fields: 0,
+    };
     compiling.number_of(&format!(".{}", root.trim_start_matches('.')))?;
     // Each one may name others, which are put behind it.
     let mut next = 0;
-    while let Some(name) = compiling.wanted.get(next).cloned() {
-        let message = compiling.message(&name)?;
+    while let Some(wanted) = compiling.wanted.get(next).copied() {
+        let message = compiling.message(wanted)?;
         compiling.messages.push(message);
         next += 1;
     }
     Ok(Schema { messages: compiling.messages, enums: compiling.enums })
 }
 
-/// What the files have, by full name with a dot before it.
-#[derive(Default)]
-struct Known<'a> {
-    messages: HashMap<String, Described<'a>>,
-    enums: HashMap<String, &'a EnumDescriptorProto>,
+/// The numbers of fields in `descriptor.proto`.
+mod tag {
+    pub(super) const MESSAGE_FIELD: u32 = 2;
+    pub(super) const FIELD_NAME: u32 = 1;
+    pub(super) const FIELD_NUMBER: u32 = 3;
+    pub(super) const FIELD_LABEL: u32 = 4;
+    pub(super) const FIELD_TYPE: u32 = 5;
+    pub(super) const FIELD_TYPE_NAME: u32 = 6;
+    pub(super) const FIELD_ONEOF: u32 = 9;
+    pub(super) const ENUM_VALUE: u32 = 2;
+    pub(super) const VALUE_NAME: u32 = 1;
+    pub(super) const VALUE_NUMBER: u32 = 2;
 }
 
-impl<'a> Known<'a> {
-    /// Messages within messages are bounded in depth by the decoder of descriptors.
-    fn add(&mut self, scope: &str, message: &'a DescriptorProto, is_proto3: bool) {
-        let name = format!("{scope}.{}", message.name());
-        for it in &message.enum_type {
-            self.enums.insert(format!("{name}.{}", it.name()), it);
+/// A field as its file has it.
+#[derive(Default)]
+struct DescribedField<'a> {
+    name: &'a str,
+    number: i32,
+    label: i32,
+    kind: i32,
+    type_name: &'a str,
+    is_in_oneof: bool,
+}
+
+impl<'a> DescribedField<'a> {
+    fn read(encoded: &'a [u8]) -> Result<DescribedField<'a>, String> {
+        let mut field = DescribedField::default();
+        for part in fields(encoded) {
+            match part? {
+                (tag::FIELD_NAME, Wire::Counted(name)) => field.name = name_in(name)?,
+                (tag::FIELD_NUMBER, Wire::Varint(number)) => field.number = number as i32,
+                (tag::FIELD_LABEL, Wire::Varint(label)) => field.label = label as i32,
+                (tag::FIELD_TYPE, Wire::Varint(kind)) => field.kind = kind as i32,
+                (tag::FIELD_TYPE_NAME, Wire::Counted(name)) => field.type_name = name_in(name)?,
+                (tag::FIELD_ONEOF, Wire::Varint(_)) => field.is_in_oneof = true,
+                _ => {}
+            }
         }
-        for it in &message.nested_type {
-            self.add(&name, it, is_proto3);
-        }
-        self.messages.insert(name, Described { message, is_proto3 });
+        Ok(field)
+    }
+
+    fn is_repeated(&self) -> bool {
+        self.label == i32::from(Label::Repeated)
     }
 }
 
-#[derive(Default)]
+/// A message that is wanted.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    encoded: &'a [u8],
+    has_defaults: bool,
+    is_entry: bool,
+}
+
 struct Compiling<'a> {
-    known: Known<'a>,
+    names: Names<'a>,
     messages: Vec<Message>,
     enums: Vec<EnumNames>,
-    /// Full names of messages, in the order of their numbers.
-    wanted: Vec<String>,
-    message_numbers: HashMap<String, usize>,
-    enum_numbers: HashMap<String, usize>,
+    /// Messages, in the order of their numbers.
+    wanted: Vec<Wanted<'a>>,
+    message_numbers: HashMap<NameNumber, usize>,
+    enum_numbers: HashMap<NameNumber, usize>,
     fields: usize,
 }
 
@@ -145,75 +163,69 @@ impl Compiling<'_> {
 
     /// The number of a message.
     fn number_of(&mut self, name: &str) -> Result<usize, String> {
-        if let Some(number) = self.message_numbers.get(name) {
-            return Ok(*number);
-        }
-        if !self.known.messages.contains_key(name) {
+        let found = self.names.find(name);
+        let described = found.and_then(|found| Some((found, self.names.described(found)?)));
+        let Some((found, Described::Message { encoded, is_proto3, is_entry })) = described else {
             return Err(format!("files have no message '{:.80}'", name.trim_start_matches('.')));
+        };
+        if let Some(number) = self.message_numbers.get(&found) {
+            return Ok(*number);
         }
         self.count()?;
         let number = self.wanted.len();
-        self.wanted.push(name.to_owned());
-        self.message_numbers.insert(name.to_owned(), number);
+        self.wanted.push(Wanted { encoded, has_defaults: is_proto3 || is_entry, is_entry });
+        self.message_numbers.insert(found, number);
         Ok(number)
     }
 
     fn enum_number_of(&mut self, name: &str) -> Result<usize, String> {
-        if let Some(number) = self.enum_numbers.get(name) {
-            return Ok(*number);
-        }
-        let Some(described) = self.known.enums.get(name).copied() else {
+        let found = self.names.find(name);
+        let described = found.and_then(|found| Some((found, self.names.described(found)?)));
+        let Some((found, Described::Enum(encoded))) = described else {
             return Err(format!("files have no enum '{:.80}'", name.trim_start_matches('.')));
         };
+        if let Some(number) = self.enum_numbers.get(&found) {
+            return Ok(*number);
+        }
         let mut names = EnumNames::new();
-        for value in &described.value {
+        for value in counted(encoded, tag::ENUM_VALUE) {
             self.count()?;
+            let (name, number) = enum_value(value?)?;
             // Of several names for a number the first one counts.
-            names.entry(value.number()).or_insert_with(|| value.name().to_owned());
+            names.entry(number).or_insert_with(|| name.to_owned());
         }
         self.enums.push(names);
         let number = self.enums.len() - 1;
-        self.enum_numbers.insert(name.to_owned(), number);
+        self.enum_numbers.insert(found, number);
         Ok(number)
     }
 
-    fn message(&mut self, name: &str) -> Result<Message, String> {
-        let Some(Described { message, is_proto3 }) = self.known.messages.get(name) else {
-            return Ok(Message::default());
-        };
-        let described = *message;
-        let is_entry = described.options.as_ref().is_some_and(|options| options.map_entry());
-        let has_defaults = *is_proto3 || is_entry;
-        let mut fields = BTreeMap::new();
-        for field in &described.field {
+    fn message(&mut self, wanted: Wanted<'_>) -> Result<Message, String> {
+        let mut message = Message::default();
+        for encoded in counted(wanted.encoded, tag::MESSAGE_FIELD) {
             self.count()?;
-            let number = u32::try_from(field.number());
-            let number = number.ok().filter(|number| *number > 0);
+            let field = DescribedField::read(encoded?)?;
+            let number = u32::try_from(field.number).ok().filter(|number| *number > 0);
             let number =
-                number.ok_or_else(|| format!("a field has the number {}", field.number()))?;
+                number.ok_or_else(|| format!("a field has the number {}", field.number))?;
             // Groups are read over, as fields that nobody knows.
-            let Some(kind) = self.kind(field)? else { continue };
-            let count = match field.label() {
-                Label::Repeated if self.is_map_entry(field) => Count::Map,
-                Label::Repeated => Count::List,
-                _ if matches!(kind, Kind::Message(_)) || field.oneof_index.is_some() => {
-                    Count::Maybe
-                }
-                _ if has_defaults => Count::One,
+            let Some(kind) = self.kind(&field)? else { continue };
+            let count = match kind {
+                Kind::Message(of) if field.is_repeated() && self.wanted[of].is_entry => Count::Map,
+                _ if field.is_repeated() => Count::List,
+                Kind::Message(_) => Count::Maybe,
+                _ if wanted.has_defaults && !field.is_in_oneof => Count::One,
                 _ => Count::Maybe,
             };
-            fields.insert(number, Field { name: field.name().to_owned(), kind, count });
+            message.fields.insert(number, Field { name: field.name.to_owned(), kind, count });
         }
-        Ok(Message { fields })
+        Ok(message)
     }
 
-    fn is_map_entry(&self, field: &FieldDescriptorProto) -> bool {
-        let described = self.known.messages.get(field.type_name());
-        described.and_then(|it| it.message.options.as_ref()).is_some_and(|it| it.map_entry())
-    }
-
-    fn kind(&mut self, field: &FieldDescriptorProto) -> Result<Option<Kind>, String> {
-        Ok(Some(match field.r#type() {
+    fn kind(&mut self, field: &DescribedField<'_>) -> Result<Option<Kind>, String> {
+        let kind = Type::try_from(field.kind);
+        let kind = kind.map_err(|_| format!("field '{:.80}' has no known type", field.name))?;
+        Ok(Some(match kind {
             Type::Double => Kind::Double,
             Type::Float => Kind::Float,
             Type::Int32 | Type::Int64 => Kind::Int,
@@ -226,9 +238,22 @@ impl Compiling<'_> {
             Type::Bool => Kind::Bool,
             Type::String => Kind::Text,
             Type::Bytes => Kind::Bytes,
-            Type::Message => Kind::Message(self.number_of(field.type_name())?),
-            Type::Enum => Kind::Enum(self.enum_number_of(field.type_name())?),
+            Type::Message => Kind::Message(self.number_of(field.type_name)?),
+            Type::Enum => Kind::Enum(self.enum_number_of(field.type_name)?),
             Type::Group => return Ok(None),
         }))
     }
+}
+
+/// The name and the number of an enum's value.
+fn enum_value(encoded: &[u8]) -> Result<(&str, i32), String> {
+    let (mut name, mut number) = ("", 0);
+    for part in fields(encoded) {
+        match part? {
+            (tag::VALUE_NAME, Wire::Counted(bytes)) => name = name_in(bytes)?,
+            (tag::VALUE_NUMBER, Wire::Varint(it)) => number = it as i32,
+            _ => {}
+        }
+    }
+    Ok((name, number))
 }

@@ -1,0 +1,167 @@
+//! What clients may take of a node, and that others are served beside those who take more.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Call, Client, Door, append, record};
+use logway_logservice::messages::health::{HealthCheckRequest, HealthCheckResponse};
+use logway_logservice::messages::log::read_request::From;
+use logway_logservice::messages::log::{
+    Append, Filter, OpenAppend, ReadReply, ReadRequest, ValueSchema, value_schema,
+};
+use tokio::time::{Instant, sleep};
+
+/// The least memory of requests that there may be. Replies have half of it.
+const SMALL_MEMORY: &[(&str, &str)] = &[("queued.max.request.bytes", "1048576")];
+
+/// More than half of what replies may hold then.
+const LARGE_BYTES: usize = 400_000;
+
+fn of(log: &str) -> ReadRequest {
+    ReadRequest { log: log.to_owned(), ..ReadRequest::default() }
+}
+
+async fn watched_health(client: &mut Client) -> Call {
+    let mut call = client.call("/grpc.health.v1.Health/Watch").await;
+    call.send(&HealthCheckRequest::default());
+    call.close();
+    call
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_without_a_login_are_few_and_no_part_of_the_others() {
+    const OF_HOST: usize = 64;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("numbers", 1, &[]).await;
+    let (mut client, mut other) = (door.client().await, door.client().await);
+    let mut watching = Vec::new();
+    for number in 0..OF_HOST {
+        let of = if number % 2 == 0 { &mut client } else { &mut other };
+        let mut call = watched_health(of).await;
+        let now = call.next::<HealthCheckResponse>().await.expect("goes on");
+        assert_eq!(now.map(|it| it.status), Some(1));
+        watching.push(call);
+    }
+    for client in [&mut client, &mut other] {
+        let ended = watched_health(client).await.ended().await;
+        assert!(ended.code == 8 && ended.details.contains("TOO_MANY_STREAMS"), "{ended:?}");
+    }
+    // A check takes no place, and neither do other streams of the same connection.
+    let check = HealthCheckRequest::default();
+    let now: HealthCheckResponse =
+        client.unary("/grpc.health.v1.Health/Check", &check).await.expect("is told");
+    assert_eq!(now.status, 1);
+    assert_eq!(client.values("numbers", 0).await, [""; 0]);
+    // A place is free again when a stream has ended.
+    drop(watching.pop());
+    let begun = Instant::now();
+    loop {
+        let mut call = watched_health(&mut client).await;
+        match call.next::<HealthCheckResponse>().await {
+            Ok(_) => break,
+            Err(ended) => assert!(begun.elapsed() < common::UNTIL_MAX, "{ended:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    door.create("large", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    let large = record("x".repeat(LARGE_BYTES));
+    appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
+    appending.appended().await;
+    let all = ReadRequest { records_max: 1, ..of("large") };
+    for (given_up, request) in [
+        // One that has ended, and one that has nothing more to say for an hour.
+        (1, all.clone()),
+        (2, ReadRequest { progress_interval_ms: 3_600_000, ..of("large") }),
+    ] {
+        let mut slow = door.slow_client().await;
+        let mut unread = slow.read(request).await;
+        unread.begun().await;
+        let reply: Option<ReadReply> =
+            client.read(all.clone()).await.next().await.expect("has its turn");
+        assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
+        assert_eq!(door.counted("logway_log_service_connections_given_up_total"), given_up);
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_read_has_no_schema_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    let mut client = door.client().await;
+    let schema = Some(value_schema::Schema::Avro("no schema".to_owned()));
+    let request =
+        ReadRequest { value_schema: Some(ValueSchema { schema, skip_bytes: 0 }), ..of("nowhere") };
+    assert_eq!(client.read(request).await.ended().await.code, 5);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_filters_take_memory_for_as_long_as_they_are_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    door.create("numbers", 1, &[]).await;
+    let (mut client, mut others) = (door.client().await, door.client().await);
+    // An eighth of the memory is for filters: one of these has room, and two have not.
+    let large = |client: &'static str| Filter {
+        keys: vec!["x".repeat(80_000).into(), client.into()],
+        ..Filter::default()
+    };
+    let filtered =
+        |filter| ReadRequest { filter: Some(filter), from: Some(From::End(true)), ..of("numbers") };
+    let mut first = client.read(filtered(large("first"))).await;
+    let told: Result<Option<ReadReply>, _> = first.next().await;
+    assert!(told.is_ok_and(|told| told.is_some()), "it tells where it is");
+    let ended = others.read(filtered(large("second"))).await.ended().await;
+    assert!(ended.code == 8 && ended.details.contains("TOO_MANY_FILTERS"), "{ended:?}");
+    // Small ones need none of it.
+    let small = Filter { expression: "value.a > 1".to_owned(), ..Filter::default() };
+    let told: Result<Option<ReadReply>, _> = others.read(filtered(small)).await.next().await;
+    assert!(told.is_ok_and(|told| told.is_some()));
+    drop(first);
+    let begun = Instant::now();
+    while let Err(ended) = others.read(filtered(large("third"))).await.next::<ReadReply>().await {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "{ended:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_go_give_back_the_memory_of_what_was_made_for_them() {
+    const ROUNDS: usize = 30;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("large", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    for sequence in 1..=6 {
+        let large = record("x".repeat(LARGE_BYTES));
+        appending.append(Append { records: vec![large], ..append("large", sequence, &[]) });
+        appending.appended().await;
+    }
+    // While they go the next reply is being made, or is on its way to the connection.
+    for _ in 0..ROUNDS {
+        let mut call = client.read(of("large")).await;
+        call.begun().await;
+    }
+    let begun = Instant::now();
+    while door.node.memory.replies.used_bytes() > 0 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "somebody keeps it");
+        sleep(Duration::from_millis(10)).await;
+    }
+    door.close().await;
+}
