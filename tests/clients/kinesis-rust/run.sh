@@ -6,4 +6,6 @@ tests=$(cd "$here/../.." && pwd)
 
 "$here/build.sh" >/dev/null
 python=$("$tests/harness/need" python)
+CLIENT="aws-sdk-rust $(grep -A 1 'name = "aws-sdk-kinesis"' "$here/Cargo.lock" | sed -n 's/^version = "\(.*\)"/\1/p')"
+export CLIENT
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

@@ -103,7 +103,8 @@ impl Suite {
 
     async fn put(&self, data: &str) -> Outcome<String> {
         let data = Blob::new(data.as_bytes());
-        let put = self.client.put_record().stream_name(&self.stream).partition_key("key").data(data);
+        let put =
+            self.client.put_record().stream_name(&self.stream).partition_key("key").data(data);
         Ok(put.send().await?.sequence_number)
     }
 
@@ -134,7 +135,8 @@ impl Suite {
     }
 
     async fn subscribe(&self) -> Outcome<SubscribeToShardOutput> {
-        let summary = self.client.describe_stream_summary().stream_name(&self.stream).send().await?;
+        let summary =
+            self.client.describe_stream_summary().stream_name(&self.stream).send().await?;
         let arn = summary.stream_description_summary.ok_or("there is no summary")?.stream_arn;
         let register = self.client.register_stream_consumer().stream_arn(arn).consumer_name("app");
         let consumer = register.send().await?.consumer.ok_or("there is no consumer")?;
@@ -148,7 +150,8 @@ impl Suite {
         let mut put = self.client.put_records().stream_name(&self.stream);
         for number in 0..500 {
             let text = number.to_string();
-            let entry = PutRecordsRequestEntry::builder().data(Blob::new(&*text)).partition_key(text);
+            let entry =
+                PutRecordsRequestEntry::builder().data(Blob::new(&*text)).partition_key(text);
             put = put.records(entry.build()?);
         }
         let answer = put.send().await?;
@@ -174,9 +177,21 @@ impl Suite {
         let second = || Some(numbers[1].clone());
         let cases = [
             ("TRIM_HORIZON", self.iterator(ShardIteratorType::TrimHorizon).await?, "0"),
-            ("AT", self.iterator_at(ShardIteratorType::AtSequenceNumber, second(), None).await?, "1"),
-            ("AFTER", self.iterator_at(ShardIteratorType::AfterSequenceNumber, second(), None).await?, "2"),
-            ("AT_TIMESTAMP", self.iterator_at(ShardIteratorType::AtTimestamp, None, Some(middle)).await?, "3"),
+            (
+                "AT",
+                self.iterator_at(ShardIteratorType::AtSequenceNumber, second(), None).await?,
+                "1",
+            ),
+            (
+                "AFTER",
+                self.iterator_at(ShardIteratorType::AfterSequenceNumber, second(), None).await?,
+                "2",
+            ),
+            (
+                "AT_TIMESTAMP",
+                self.iterator_at(ShardIteratorType::AtTimestamp, None, Some(middle)).await?,
+                "3",
+            ),
             ("LATEST", latest, "3"),
         ];
         for (what, iterator, wanted) in cases {
@@ -193,7 +208,8 @@ impl Suite {
         let mut seen = Vec::new();
         while seen.len() < 2 {
             let event = next(&mut subscription).await?;
-            let event = event.ok_or_else(|| format!("the subscription has ended behind {seen:?}"))?;
+            let event =
+                event.ok_or_else(|| format!("the subscription has ended behind {seen:?}"))?;
             seen.extend(event.records.iter().map(|record| text(&record.data)));
         }
         equal(seen, vec!["before".to_owned(), "after".to_owned()], "records")
