@@ -33,7 +33,7 @@ HEAD = """# Compatibility
 
 Every client below is the unmodified release, run against one Logway broker by `make test`; `tests/run.py NAME` runs one
 of them, and `tests/run.py NAME --against kafka` holds Apache Kafka to the same cases. `tests/run.py secured-clients` runs
-all of them against a broker that asks who they are.
+all of them against a broker that asks who they are. AWS's SDKs, at the Kinesis address, have [cases of their own](#kinesis).
 
 What no client shows is compared by the suite `conformance`: the answers of Logway and of Apache Kafka 4.3.0 to the same
 raw requests, field by field. What differs, and why, is in
@@ -57,9 +57,12 @@ def main() -> int:
     cases = read_cases()
     committed = read_page(PAGE, cases)
     faults: list[str] = []
-    reports = [report_of(suite, cases, committed, faults) for suite in suites if "client" in suite]
+    reports = {
+        door: [report for suite in of_door if (report := report_of(suite, cases, committed, faults))]
+        for door, of_door in by_door([suite for suite in suites if "client" in suite]).items()
+    }
     integrations = [integration_of(suite, committed, faults) for suite in suites if "program" in suite]
-    page = render(cases, [report for report in reports if report], [row for row in integrations if row])
+    page = render(by_door(cases), reports, [row for row in integrations if row])
     if not options.check:
         PAGE.write_text(page)
     elif committed.text != page:
@@ -68,6 +71,11 @@ def main() -> int:
         faults.append(f"{PAGE.name} is out of date: tests/compatibility.py writes it anew")
     print("\n".join(faults), file=sys.stderr, end="\n" if faults else "")
     return 1 if faults else 0
+
+
+def by_door(entries: list[dict]) -> dict[str | None, list[dict]]:
+    """Suites or cases by the front door that they are about; Kafka's is the first."""
+    return {door: [entry for entry in entries if entry.get("door") == door] for door in (None, "kinesis")}
 
 
 def report_of(suite: dict, cases: list[dict], committed: CommittedPage, faults: list[str]) -> ClientReport | None:
@@ -131,15 +139,21 @@ def read_result(suite: dict) -> dict | None:
     return json.loads(path.read_text())
 
 
-def render(cases: list[dict], reports: list[ClientReport], integrations: list[list[str]]) -> str:
-    areas = {area: list(of_area) for area, of_area in groupby(cases, key=lambda case: case["area"])}
-    parts = [HEAD, summary(areas, reports)]
+def render(cases: dict, reports: dict, integrations: list[list[str]]) -> str:
+    """Cases and reports are given by front door."""
+    areas = {
+        door: {area: list(of_area) for area, of_area in groupby(of_door, key=lambda case: case["area"])}
+        for door, of_door in cases.items()
+    }
+    parts = [HEAD, *(summary(areas[door], reports[door]) for door in areas)]
     if integrations:
         parts += [INTEGRATIONS, table(["program", "covers", ""], integrations)]
-    for area, of_area in areas.items():
-        parts += [f"## {area.capitalize()}\n", matrix(of_area, reports), legend(of_area)]
-    parts += ["## Reasons\n", reasons(cases, reports)]
-    parts += ["## Remarks\n", remarks(cases, reports)]
+    for door, of_door in areas.items():
+        for area, of_area in of_door.items():
+            heading = area[:1].upper() + area[1:]
+            parts += [f"## {heading}\n", matrix(of_area, reports[door]), legend(of_area)]
+    parts += ["## Reasons\n", table(["client", "case", "", "reason"], [row for door in cases for row in reasons(cases[door], reports[door])])]
+    parts += ["## Remarks\n", table(["client", "case", "remark"], [row for door in cases for row in remarks(cases[door], reports[door])])]
     return "\n".join(parts)
 
 
@@ -169,17 +183,17 @@ def legend(cases: list[dict]) -> str:
     return "".join(f"- *{case['heading']}*: {case['proves']}\n" for case in cases)
 
 
-def reasons(cases: list[dict], reports: list[ClientReport]) -> str:
+def reasons(cases: list[dict], reports: list[ClientReport]) -> list[list[str]]:
     rows = []
     for report in reports:
         for case in cases:
             outcome = outcome_of(report, case)
             if outcome.outcome != "pass":
                 rows.append([report.name, case["heading"], MARKS[outcome.outcome], escaped(outcome.reason)])
-    return table(["client", "case", "", "reason"], rows)
+    return rows
 
 
-def remarks(cases: list[dict], reports: list[ClientReport]) -> str:
+def remarks(cases: list[dict], reports: list[ClientReport]) -> list[list[str]]:
     """What a client said that was refused, and whatever else is to be said of a pass."""
     rows = []
     for report in reports:
@@ -187,7 +201,7 @@ def remarks(cases: list[dict], reports: list[ClientReport]) -> str:
             outcome = outcome_of(report, case)
             if outcome.outcome == "pass" and outcome.reason:
                 rows.append([report.name, case["heading"], escaped(outcome.reason)])
-    return table(["client", "case", "remark"], rows)
+    return rows
 
 
 def escaped(text: str) -> str:

@@ -155,7 +155,7 @@ def run_suite(suite: dict, against: str) -> Result:
     counts = COUNTS.findall(printed)
     result.passed = sum(int(passed) for passed, _ in counts)
     result.failed = sum(int(failed) for _, failed in counts)
-    result.clients, faults = read_client_reports(printed, suite["name"])
+    result.clients, faults = read_client_reports(printed, suite["name"], suite.get("door"))
     if faults:
         with log_path.open("a") as log:
             log.writelines(f"{fault}\n" for fault in faults)

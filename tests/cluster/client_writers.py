@@ -132,7 +132,7 @@ def judge(acked: list[tuple[int, int]], numbers: list[int]) -> Counter:
 
 
 def wrong(verdict: Counter) -> bool:
-    return any(count for what, count in verdict.items() if what != "acknowledged")
+    return any(count for what, count in verdict.items() if what not in ("acknowledged", "sent_again"))
 
 
 def wait_until_all_go_on(loads: list[Load], more: int) -> dict[str, float]:

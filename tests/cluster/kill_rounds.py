@@ -6,6 +6,8 @@ Each topic has three replicas, two of which must have a record; producers are id
 node, the fourth kills two of the three, so that appends stop until one of them is back. Prints one line a round, and at
 the end for each client what was acknowledged, and how much of it was lost, doubled, out of order, or shown and taken
 back. Ends with 1 if anything was.
+
+With --kinesis the load is PutRecords, by AWS's SDKs. They have no idempotence: what an SDK has sent again may be there twice.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import time
 os.environ.setdefault("AGAINST", "logway")
 
 from client_writers import Load, stopped_acks, wait_until_all_go_on, written_by_all_clients, wrong
+from kinesis_writers import KINESIS, StreamLoad, written_by_all_sdks
 from written import wait_until_in_sync
 
 from harness.cluster import Cluster, Node
@@ -29,7 +32,7 @@ GOES_ON_RECORDS = 20
 
 
 class Rounds:
-    def __init__(self, cluster: Cluster, loads: list[Load], seed: int):
+    def __init__(self, cluster: Cluster, loads: list[Load] | list[StreamLoad], seed: int):
         self.cluster, self.loads = cluster, loads
         self.chance = random.Random(seed)
         self.longest_s = {load.client: 0.0 for load in loads}
@@ -88,10 +91,11 @@ class Rounds:
         node.wait_until_ready()
 
 
-def run_rounds(rounds: int, seed: int, records_per_second: int, name: str = "kill-rounds"):
+def run_rounds(rounds: int, seed: int, records_per_second: int, name: str = "kill-rounds", is_kinesis: bool = False):
     """Runs and judges them; an AssertionError says what is wrong."""
     print(f"SEED={seed}", flush=True)
-    with Cluster(name) as cluster, written_by_all_clients(cluster, records_per_second) as loads:
+    settings, written = (KINESIS, written_by_all_sdks) if is_kinesis else (None, written_by_all_clients)
+    with Cluster(name, settings=settings) as cluster, written(cluster, records_per_second) as loads:
         wait_until_all_vote(cluster)
         run = Rounds(cluster, loads, seed)
         for number in range(rounds):
@@ -112,9 +116,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--rate", type=int, default=1_000, help="records a second of each client")
+    parser.add_argument("--kinesis", action="store_true", help="PutRecords of AWS's SDKs, and not Kafka's clients")
     options = parser.parse_args()
     try:
-        run_rounds(options.rounds, options.seed, options.rate)
+        run_rounds(options.rounds, options.seed, options.rate, is_kinesis=options.kinesis)
     except AssertionError as error:
         print(f"FAILED SEED={options.seed}: {error}")
         return 1

@@ -31,16 +31,17 @@ def read_cases() -> list[dict]:
     return tomllib.loads(CASES.read_text())["case"]
 
 
-def cases_of(suite: str) -> list[dict]:
-    """What a suite reports: the cases that name it, or else those that each client's own suite reports."""
+def cases_of(suite: str, door: str | None = None) -> list[dict]:
+    """What a suite reports: the cases that name it, or else those that each own suite of a client of that front door reports."""
     cases = read_cases()
-    return [case for case in cases if case.get("suite") == suite] or [case for case in cases if "suite" not in case]
+    own = [case for case in cases if "suite" not in case and case.get("door") == door]
+    return [case for case in cases if case.get("suite") == suite] or own
 
 
-def read_client_reports(printed: str, suite: str) -> tuple[list[ClientReport], list[str]]:
+def read_client_reports(printed: str, suite: str, door: str | None = None) -> tuple[list[ClientReport], list[str]]:
     """The reports in a suite's output and what is wrong with them; none if it is not the suite of a client."""
     reports, faults = [], []
-    wanted = [case["id"] for case in cases_of(suite)]
+    wanted = [case["id"] for case in cases_of(suite, door)]
     # A line about the client comes before those about its cases.
     _, *parts = CLIENT_LINE.split(printed)
     for name, version, cases in zip(parts[::3], parts[1::3], parts[2::3], strict=True):

@@ -7,12 +7,22 @@ from harness.logway import Logway
 from harness.secured import SecuredLogway
 
 
-class KinesisCases:
+class KinesisProgram:
     """For a TestCase: `name` is the suite's. `program` runs the case that is named behind an endpoint, in `deadline_s`."""
 
     name: str
     program: list[str]
     deadline_s: int
+
+    def run_case(self, name: str):
+        command = [*self.program, self.endpoint, name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=self.deadline_s,
+                              env=os.environ | self.credentials)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class KinesisCases(KinesisProgram):
+    """Each is one of tests/clients/cases.toml."""
 
     @classmethod
     def setUpClass(cls):
@@ -21,31 +31,25 @@ class KinesisCases:
         cls.endpoint = f"http://{cls.broker.kinesis}"
         cls.credentials = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
 
-    def run_case(self, name: str):
-        command = [*self.program, self.endpoint, name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=self.deadline_s,
-                              env=os.environ | self.credentials)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-    def test_records(self):
+    def test_kinesis_records(self):
         self.run_case("records")
 
-    def test_iterators(self):
+    def test_kinesis_iterators(self):
         self.run_case("iterators")
 
-    def test_fan_out(self):
+    def test_kinesis_fan_out(self):
         self.run_case("fanOut")
 
-    def test_reshard_while_reading(self):
+    def test_kinesis_reshard(self):
         self.run_case("reshardWhileReading")
 
-    def test_errors(self):
+    def test_kinesis_refusals(self):
         self.run_case("errors")
 
 
-class SecuredKinesisCases(KinesisCases):
-    """The same by TLS and with signatures that are checked. `believing` has variables by which the program believes the authority
-    of a file."""
+class SecuredKinesisCases(KinesisProgram):
+    """All of them by TLS and with signatures that are checked. `believing` has variables by which the program believes the
+    authority of a file."""
 
     @classmethod
     def setUpClass(cls):
@@ -53,3 +57,8 @@ class SecuredKinesisCases(KinesisCases):
         cls.addClassCleanup(cls.broker.kill)
         cls.endpoint = f"https://{cls.broker.kinesis}"
         cls.credentials = cls.broker.access_key() | cls.believing(cls.broker.files / "ca.crt")
+
+    def test_kinesis_secured(self):
+        for case in ("records", "iterators", "fanOut", "reshardWhileReading", "errors"):
+            with self.subTest(case):
+                self.run_case(case)

@@ -6,4 +6,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
+CLIENT="boto3 $("$python" -c 'import boto3; print(boto3.__version__)')"
+export CLIENT
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

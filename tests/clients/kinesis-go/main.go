@@ -1,4 +1,7 @@
-// kinesis-go ENDPOINT CASE: one case of AWS's SDK for Go v2, which fails by its exit code.
+// One case of AWS's SDK for Go v2, which fails by its exit code, or a program that writes until its input ends:
+//
+//	kinesis-go ENDPOINT CASE
+//	kinesis-go write ENDPOINT,… STREAM BATCH PAUSE_MS
 package main
 
 import (
@@ -28,6 +31,11 @@ type suite struct {
 }
 
 func main() {
+	if os.Args[1] == "write" {
+		pause := time.Duration(must(strconv.Atoi(os.Args[5]))) * time.Millisecond
+		write(strings.Split(os.Args[2], ","), os.Args[3], must(strconv.Atoi(os.Args[4])), pause)
+		return
+	}
 	endpoint, name := os.Args[1], os.Args[2]
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -7,4 +7,6 @@ tests=$(cd "$here/../.." && pwd)
 
 "$tests/harness/maven" "$here/pom.xml" compile
 python=$("$tests/harness/need" python)
+jar=$(basename "$tests"/.work/kinesis-java/libs/kinesis-*.jar .jar)
+export CLIENT="aws-sdk-java-v2 ${jar#kinesis-}"
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

@@ -7,4 +7,6 @@ tests=$(cd "$here/../.." && pwd)
 
 "$tests/harness/need" node-modules "$here" >/dev/null
 python=$("$tests/harness/need" python)
+CLIENT="@aws-sdk/client-kinesis $(cd "$here" && node -p 'require("@aws-sdk/client-kinesis/package.json").version')"
+export CLIENT
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# AWS's Kinesis Client Library, versions 3 and 2, unchanged: workers that share the shards of a stream through tables on the same endpoint.
-# RECORDS=1000000 ALL_PAIRS=1 is the long form.
+# AWS's Kinesis Client Library, versions 3, 2 and 1, unchanged: workers that share the shards of a stream through tables on the same
+# endpoint. RECORDS=1000000 PAIRS=all is the long form.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 "$tests/harness/maven" "$here/pom.xml" compile
-"$tests/harness/maven" "$here/pom.xml" compile -P2
+for version in 3.4 3.0 2 1; do
+  "$tests/harness/maven" "$here/pom.xml" compile "-P$version"
+done
 python=$("$tests/harness/need" python)
 PYTHONPATH=$tests:$here/../boto3 exec "$python" -m harness.cases "$here" "$@"

@@ -37,29 +37,46 @@ fn invalid(message: impl std::fmt::Display) -> ApiError {
     ApiError::validation(format!("One or more parameter values were invalid: {message}"))
 }
 
+/// The order of checks is that of DynamoDB Local.
 fn expectation(attribute: &str, expected: &Structure) -> Result<Condition, ApiError> {
+    let refused = |what: &str| Err(invalid(format!("{what} for Attribute: {attribute}")));
     let value = expected.get("Value").map(Attribute::of).transpose()?;
-    if let Some(comparison) = expected.text("ComparisonOperator") {
-        if value.is_some() || expected.get("Exists").is_some() {
-            let message = format!(
-                "Value or Exists cannot be used with ComparisonOperator for Attribute: {attribute}"
-            );
-            return Err(invalid(message));
+    let has_list = expected.get("AttributeValueList").is_some();
+    let exists = expected.get("Exists");
+    let Some(comparison) = expected.text("ComparisonOperator") else {
+        if has_list {
+            return refused("AttributeValueList can only be used with a ComparisonOperator");
         }
-        let values = expected.list("AttributeValueList").iter().map(Attribute::of);
-        return comparison_of(attribute, comparison, values.collect::<Result<_, _>>()?);
+        return match (exists, value) {
+            (Some(Value::Boolean(false)), None) => {
+                Ok(Condition::Not(Box::new(Condition::Exists(Path::of(attribute)))))
+            }
+            (Some(Value::Boolean(false)), Some(_)) => {
+                refused("Value cannot be used when Exists is false")
+            }
+            (_, Some(value)) => Ok(Condition::equal(attribute, value)),
+            (_, None) => refused("Value must be provided when Exists is true"),
+        };
+    };
+    if exists.is_some() {
+        return refused("Exists and ComparisonOperator cannot be used together");
     }
-    let exists = !matches!(expected.get("Exists"), Some(Value::Boolean(false)));
-    match (exists, value) {
-        (true, Some(value)) => Ok(Condition::equal(attribute, value)),
-        (true, None) => Err(invalid(format!(
-            "Value must be provided when Exists is true for Attribute: {attribute}"
-        ))),
-        (false, None) => Ok(Condition::Not(Box::new(Condition::Exists(Path::of(attribute))))),
-        (false, Some(_)) => Err(invalid(format!(
-            "Value cannot be used when Exists is false for Attribute: {attribute}"
-        ))),
+    if has_list && value.is_some() {
+        return refused("Value and AttributeValueList cannot be used together");
     }
+    let needs_value = !matches!(comparison, "NULL" | "NOT_NULL");
+    if needs_value && !has_list && value.is_none() {
+        return refused(&format!(
+            "Value or AttributeValueList must be used with ComparisonOperator: {comparison}"
+        ));
+    }
+    // Version 1 of the client library has one value beside its operator.
+    let values = expected.list("AttributeValueList").iter().map(Attribute::of);
+    comparison_of(
+        attribute,
+        comparison,
+        value.map(Ok).into_iter().chain(values).collect::<Result<_, _>>()?,
+    )
 }
 
 /// A condition by the name of its comparison.
@@ -189,6 +206,8 @@ mod tests {
                 true,
             ),
             (r#""leaseOwner":{"ComparisonOperator":"NOT_NULL"}"#, "AND", true),
+            (r#""checkpoint":{"Value":{"S":"SHARD_END"},"ComparisonOperator":"NE"}"#, "AND", true),
+            (r#""leaseOwner":{"Value":{"S":"one"},"ComparisonOperator":"NE"}"#, "AND", false),
             (
                 r#""parents":{"ComparisonOperator":"NOT_CONTAINS","AttributeValueList":[{"S":"a"}]}"#,
                 "AND",
@@ -220,7 +239,27 @@ mod tests {
             ),
             (
                 r#""Expected":{"a":{"ComparisonOperator":"EQ"}}"#,
+                "Value or AttributeValueList must be used with ComparisonOperator: EQ for Attribute: a",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"EQ","AttributeValueList":[]}}"#,
                 "Invalid number of argument(s) for the EQ",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"NULL","Value":{"S":"x"}}}"#,
+                "Invalid number of argument(s) for the NULL",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"NULL","Exists":false}}"#,
+                "Exists and ComparisonOperator cannot be used together for Attribute: a",
+            ),
+            (
+                r#""Expected":{"a":{"ComparisonOperator":"EQ","Value":{"S":"x"},"AttributeValueList":[{"S":"x"}]}}"#,
+                "Value and AttributeValueList cannot be used together for Attribute: a",
+            ),
+            (
+                r#""Expected":{"a":{"AttributeValueList":[{"S":"x"}]}}"#,
+                "AttributeValueList can only be used with a ComparisonOperator for Attribute: a",
             ),
             (
                 r#""Expected":{},"ConditionExpression":"a = :b""#,

@@ -1,11 +1,6 @@
 package io.logway.kcl;
 
-import java.io.PrintStream;
 import java.net.URI;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import software.amazon.awssdk.awscore.client.builder.AwsClientBuilder;
 import software.amazon.awssdk.regions.Region;
 import software.amazon.awssdk.services.cloudwatch.CloudWatchAsyncClient;
@@ -26,11 +21,12 @@ import software.amazon.kinesis.lifecycle.events.ShutdownRequestedInput;
 import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.processor.SingleStreamTracker;
+import software.amazon.kinesis.retrieval.KinesisClientRecord;
 import software.amazon.kinesis.retrieval.fanout.FanOutConfig;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
- * A worker of the client library that notes each record in a file, with a clock that all processes of the machine share:
+ * A worker of the client library that notes each record in a file:
  * {@code Worker ENDPOINT STREAM NAME polling|fanOut FILE}. It ends when it is terminated.
  */
 public final class Worker {
@@ -45,10 +41,7 @@ public final class Worker {
         var kinesis = at(endpoint, KinesisClientUtil.adjustKinesisClientBuilder(KinesisAsyncClient.builder()));
         var dynamo = at(endpoint, DynamoDbAsyncClient.builder());
         var cloudWatch = at(endpoint, CloudWatchAsyncClient.builder());
-        var notes = new PrintStream(
-                Files.newOutputStream(Path.of(arguments[4]), StandardOpenOption.CREATE, StandardOpenOption.APPEND),
-                false,
-                StandardCharsets.UTF_8);
+        var notes = new Notes(arguments[4]);
         var start = InitialPositionInStreamExtended.newInitialPosition(InitialPositionInStream.TRIM_HORIZON);
         var configs = new ConfigsBuilder(
                 new SingleStreamTracker(stream, start),
@@ -91,35 +84,24 @@ public final class Worker {
 
     /** Notes the records of a shard, and checkpoints behind each batch. */
     private static final class Processor implements ShardRecordProcessor {
-        private final PrintStream notes;
+        private final Notes notes;
         private String shard;
 
-        private Processor(PrintStream notes) {
+        private Processor(Notes notes) {
             this.notes = notes;
         }
 
         @Override
         public void initialize(InitializationInput input) {
             shard = input.shardId();
-            note("begin", "-");
+            notes.event("begin", shard);
         }
 
         @Override
         public void processRecords(ProcessRecordsInput input) {
-            for (var record : input.records()) {
-                note("record", StandardCharsets.UTF_8.decode(record.data()).toString());
-            }
-            synchronized (notes) {
-                notes.flush();
-            }
+            notes.records(shard, () -> input.records().stream().map(KinesisClientRecord::data).iterator());
             if (!input.records().isEmpty()) {
                 checkpoint(input.checkpointer());
-            }
-        }
-
-        private void note(String what, String text) {
-            synchronized (notes) {
-                notes.println(System.nanoTime() + " " + what + " " + shard + " " + text);
             }
         }
 
@@ -135,12 +117,12 @@ public final class Worker {
 
         @Override
         public void leaseLost(LeaseLostInput input) {
-            note("lost", "-");
+            notes.event("lost", shard);
         }
 
         @Override
         public void shardEnded(ShardEndedInput input) {
-            note("ended", "-");
+            notes.event("ended", shard);
             checkpoint(input.checkpointer());
         }
 

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# A job of Apache Spark 3.3 with its Kinesis connector, against the Kinesis front door of a broker that the suite starts itself.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$here/../.." && pwd)
+
+python=$("$tests/harness/need" python)
+"$tests/harness/maven" "$here/pom.xml" compile dependency:copy-dependencies
+PYTHONPATH=$tests exec "$python" -m harness.cases "$here"
