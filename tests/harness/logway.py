@@ -16,7 +16,7 @@ BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench"
 METRICS_DEADLINE_S = 30
 COMMAND_DEADLINE_S = 60
 
-READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
+READY_LINE = re.compile(r"^ready (?:kafka=(\S+) )?http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
 
 
 def logway(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
@@ -56,8 +56,8 @@ class Logway(Broker):
     def is_ready(self) -> bool:
         found = READY_LINE.search(self.log_since_start())
         if found:
-            self.bootstrap, self.http, *others = found.groups()
-            self.kinesis, self.log_service, self.logspec = (address or "" for address in others)
+            addresses = (address or "" for address in found.groups())
+            self.bootstrap, self.http, self.kinesis, self.log_service, self.logspec = addresses
         return found is not None
 
     def environment(self) -> dict[str, str]:

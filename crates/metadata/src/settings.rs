@@ -32,7 +32,7 @@ mod reference;
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
     ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings,
-    NODE_ID_SETTING, ShardRates, StreamsGroupSettings,
+    NODE_ID_SETTING, NodeRole, ShardRates, StreamsGroupSettings,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

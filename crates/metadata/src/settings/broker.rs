@@ -27,7 +27,7 @@ pub use names::{
     CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING, CONNECTIONS_SETTING,
     FOLLOWER_THROTTLE_RATE_SETTING, JOIN_TOKEN_SETTING, JOIN_TOKENS_SETTING,
     LEADER_THROTTLE_RATE_SETTING, MOVES_RATE_SETTING, NODE_AUTHORITY_SETTING, NODE_DUTY_SETTING,
-    PRODUCER_EXPIRATION_SETTING, RACK_AWARE_SELECTOR, STANDARD_AUTHORIZER,
+    NODE_ROLE_SETTING, PRODUCER_EXPIRATION_SETTING, RACK_AWARE_SELECTOR, STANDARD_AUTHORIZER,
 };
 
 use super::accepted::ACCEPTED_SETTINGS;
@@ -536,6 +536,16 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "Where other nodes connect, as `host:port`. Not set, it is the port after that of Kafka clients, on the same \
          address, if only this machine can reach it.",
+    ),
+    Setting::at_start(
+        NODE_ROLE_SETTING,
+        Kind::Word(&["broker", "voter"]),
+        Some("broker"),
+        "",
+        "What a node is. A `broker` holds partitions and serves clients, and may vote in the metadata quorum. A `voter` \
+         only votes, as the third machine of a cluster of two brokers does: it joins a cluster, gets no replicas, and \
+         listens for other nodes and for health alone. Of `listeners` only the port counts, where `logway.node.listen` \
+         is not set.",
     ),
     Setting::dynamic(
         CATCH_UP_RATE_SETTING,

@@ -9,6 +9,9 @@ pub const NODE_AUTHORITY_SETTING: &str = "logway.node.authority";
 /// What a node is there for, by its number.
 pub const NODE_DUTY_SETTING: &str = "logway.node.duty";
 
+/// Whether a node holds partitions, or votes alone.
+pub const NODE_ROLE_SETTING: &str = "logway.node.role";
+
 /// What the cluster keeps of all tokens.
 pub const JOIN_TOKENS_SETTING: &str = "logway.join.tokens";
 
