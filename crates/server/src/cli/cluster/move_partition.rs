@@ -1,11 +1,11 @@
 //! `logway cluster move`.
 
 use clap::Args;
+use logway_metadata::balance::{Placed, Step};
 use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::plan::{Placed, Step};
 use super::survey::{self, Move, Survey, numbers};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
