@@ -34,6 +34,8 @@ class Logway(Broker):
     rss_growth_bytes_max = 256 << 20
     connection_limit = "max.connections"
 
+    # The program that is started next: another version of it, where a node is upgraded.
+    binary = BINARY
     http = ""
     # Where Kinesis clients connect, with the setting `kinesis.listen`.
     kinesis = ""
@@ -51,7 +53,7 @@ class Logway(Broker):
             topic = self.settings["logservice.logspec.listen"].rsplit("=", 1)[1]
             again["logservice.logspec.listen"] = f"{self.logspec}={topic}"
         settings = [word for name, value in (self.settings | again).items() for word in ("--set", f"{name}={value}")]
-        return [BINARY, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
+        return [self.binary, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
 
     def is_ready(self) -> bool:
         found = READY_LINE.search(self.log_since_start())
