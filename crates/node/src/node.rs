@@ -227,6 +227,13 @@ impl Node {
         }
     }
 
+    /// Whether all replicas that this node is to have are in sync, as far as it knows.
+    pub fn is_in_sync(&self) -> bool {
+        let (id, image) = (self.settings.node_id, self.image());
+        let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
+        partitions.all(|partition| !partition.replicas.contains(&id) || partition.isr.contains(&id))
+    }
+
     /// Whether it only votes: then it is no broker.
     pub(crate) fn is_voter(&self) -> bool {
         self.settings.cluster.role == NodeRole::Voter

@@ -444,9 +444,11 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let http_addresses = listed(&http.addresses());
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
+    let is_in_sync = is_in_sync(&broker, Arc::clone(&is_ready));
     let refresh = refresh(&broker);
     let node = Arc::downgrade(broker.node());
-    let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
+    let registry = Arc::new(registry);
+    let state = HttpState { registry, is_ready, is_in_sync, refresh, node };
     let http_server = tokio::spawn(logway_http::serve(http, state));
     let address = broker.addresses().first().copied();
     let mut agent = match agent.zip(address) {
@@ -600,6 +602,15 @@ fn is_ready(
         };
         !stopping.load(Ordering::Relaxed) && node.upgrade().is_some_and(can_work)
     })
+}
+
+/// In sync is who is ready and has no replica that the others would miss.
+fn is_in_sync(
+    broker: &RunningBroker,
+    is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    let node = Arc::downgrade(broker.node());
+    Arc::new(move || is_ready() && node.upgrade().is_some_and(|node| node.is_in_sync()))
 }
 
 /// How far groups are behind, and how full the disks are, is measured when somebody wants to know.
