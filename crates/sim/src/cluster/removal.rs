@@ -36,7 +36,6 @@ pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
     let deadline = Instant::now() + REMOVED_WITHIN;
     let mut unknown_since = None;
     loop {
-        unknown_since.take_if(|since: &mut Instant| since.elapsed() > SETTLED_WITHIN);
         for asked in clients.serving.all() {
             match step(&asked.node, id, &mut unknown_since).await {
                 Step::Removed => return true,
@@ -54,14 +53,20 @@ pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
 /// Once it may have been asked for, there is no way back: it is asked for until it is done, or certain that it never will
 /// be. That another try is refused says nothing about those before it.
 async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) -> Step {
+    let began = Instant::now();
     let current = timeout(ANSWER_MAX, node.quorum.wait_until_current()).await;
     if !matches!(current, Ok(Ok(_))) {
         return Step::Again;
     }
+    // A member that has not registered as a broker yet is known to the quorum alone.
+    let Ok(quorum) = node.quorum.describe(ANSWER_MAX).await else { return Step::Again };
     let image = node.image();
-    if image.broker(id).is_none() {
+    if image.broker(id).is_none() && quorum.members.iter().all(|member| member.id != id) {
         return Step::Removed;
     }
+    // Time alone settles nothing: the entry may lie in the log of a leader that is cut off. What a leader with a
+    // majority does not have when no message is on its way any more, never comes.
+    unknown_since.take_if(|since| began.duration_since(*since) > SETTLED_WITHIN);
     if image.is_active(id) && unknown_since.is_none() {
         return Step::Again;
     }

@@ -323,8 +323,10 @@ impl World {
                 self.tasks.spawn(favour(places, node_number(node), clients));
             }
             What::Replace(node) => {
+                // What became of a removal is told by a majority: one disk at a time is lost.
+                let is_settled = machines.iter().all(Machine::can_start);
                 let machine = &mut machines[node - 1];
-                if machine.can_start() && machine.is_running() {
+                if is_settled && machine.is_running() {
                     // Where no power is at risk, a node that cannot be removed is back with all that it had.
                     let is_power_at_risk = self.plan.is_power_at_risk;
                     let end = if is_power_at_risk { End::PowerCut } else { End::Process };
