@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import os
 import random
+import re
 import shutil
 import time
 from pathlib import Path
@@ -79,6 +80,12 @@ def read(bootstrap: str, count: int, rack: str | None = None):
                 raise AssertionError(f"{left} of {count} records did not come")
     finally:
         reader.close()
+
+
+def bytes_out(node: Node) -> int:
+    """What a node has sent of the topic to consumers."""
+    found = re.search(rf'^logway_topic_bytes_out_total{{topic="{BULK}"}} (\d+)$', node.metrics(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def make_cold(directory: Path):
@@ -156,8 +163,12 @@ def measure_read(cluster: Cluster, arguments: argparse.Namespace):
         phases.rest("without a reader", arguments.seconds)
         for who, number, rack in (("leader", 1, None), ("follower", 2, "rack-2")):
             make_cold(cluster.node(number).data_dir)
+            sent = bytes_out(cluster.node(number))
             with phases.phase(f"read from the {who}", arguments.gib, {who: cluster.node(number)}):
                 read(bootstrap, count, rack)
+            sent = bytes_out(cluster.node(number)) - sent
+            if sent < count * VALUE_BYTES * 0.9:
+                raise AssertionError(f"the {who} has sent {sent} bytes: others were read from")
         phases.rest("after", arguments.seconds)
 
 

@@ -107,5 +107,7 @@ class NewerDirectory(unittest.TestCase):
                     node.start()
                 self.assertEqual(node.process.returncode, 1)
                 self.assertIn(f"{properties}", str(failed.exception))
-                self.assertIn("unknown version 2", str(failed.exception))
+                self.assertIn("unknown version '2'", str(failed.exception))
+                if binary == BINARY:
+                    self.assertIn("hint: a newer version of Logway has written it", str(failed.exception))
                 self.assertEqual(tree(node.data_dir), before)

@@ -378,6 +378,7 @@ mod tests {
         let state = HttpState {
             registry: Arc::default(),
             is_ready: Arc::new(|| true),
+            is_in_sync: Arc::new(|| true),
             refresh: Arc::new(|| Box::pin(async {})),
             node: Weak::new(),
         };

@@ -311,8 +311,21 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     }
 }
 
+/// Whether a file has what this version does not know, by what is said of it.
+fn is_of_newer_version(reason: &str) -> bool {
+    // The last two are serde's.
+    let unknown = ["unknown version", "unknown variant", "unknown field"];
+    unknown.into_iter().any(|unknown| reason.contains(unknown))
+}
+
 fn advice_for_node(error: &NodeError) -> Option<&'static str> {
     match error {
+        NodeError::Log(LogError::Malformed { reason, .. })
+        | NodeError::Quorum(
+            QuorumError::Log { reason, .. } | QuorumError::Snapshot { reason, .. },
+        ) if is_of_newer_version(reason) => {
+            Some("a newer version of Logway has written it: start that one; nothing was changed")
+        }
         NodeError::Log(LogError::Locked { .. }) => {
             Some("another broker runs on it: stop that one, or name another --data-dir")
         }

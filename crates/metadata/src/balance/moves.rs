@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use logway_model::{BrokerId, PartitionId, TopicId, TopicPartition};
 
 use super::{Goal, Holder, Occasion, Placed, plan};
-use crate::controller::PartitionMove;
 use crate::image::{Duty, MetadataImage};
 
 /// What replicas take that have everything, in bytes.
@@ -14,8 +13,8 @@ pub type Sizes = BTreeMap<(TopicId, PartitionId), u64>;
 /// What is to be moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnaskedMoves {
-    /// Where partitions are to go.
-    pub moves: Vec<PartitionMove>,
+    /// Where partitions are to go, the preferred leader first.
+    pub moves: Vec<(TopicId, PartitionId, Vec<BrokerId>)>,
     /// What that copies.
     pub bytes: u64,
 }
@@ -57,7 +56,7 @@ pub fn moves_for(image: &MetadataImage, occasion: Occasion, sizes: &Sizes) -> Un
     let of = |partition: &TopicPartition| image.topic(partition.topic.as_str()).map(|it| it.id);
     let moves = steps.into_iter().filter_map(|step| {
         let (topic_id, partition) = (of(&step.partition)?, step.partition.partition);
-        Some(PartitionMove { topic_id, partition, replicas: Some(step.to) })
+        Some((topic_id, partition, step.to))
     });
     UnaskedMoves { moves: moves.collect(), bytes }
 }

@@ -1,5 +1,6 @@
 //! The controller moves partitions that nobody has asked it to move.
 
+use logway_model::{BrokerId, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
 use super::{AlterPartitionReassignments, Command, ControllerError, Decision, PartitionMove};
@@ -14,9 +15,9 @@ use crate::settings::broker::AUTO_BALANCE_LAST_SETTING;
 pub struct BalanceUnasked {
     /// Why.
     pub occasion: Occasion,
-    /// What is to be moved.
-    pub moves: Vec<PartitionMove>,
-    /// What all of that copies.
+    /// Where partitions are to go, the preferred leader first.
+    pub moves: Vec<(TopicId, PartitionId, Vec<BrokerId>)>,
+    /// What the whole plan copies, of which this may be a part.
     pub bytes: u64,
 }
 
@@ -32,7 +33,12 @@ impl Command for BalanceUnasked {
         settings: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let BalanceUnasked { occasion, moves, bytes } = self;
-        let moves = AlterPartitionReassignments { moves, may_change_count: false };
+        let moves = moves.into_iter().map(|(topic_id, partition, replicas)| PartitionMove {
+            topic_id,
+            partition,
+            replicas: Some(replicas),
+        });
+        let moves = AlterPartitionReassignments { moves: moves.collect(), may_change_count: false };
         let mut decision = moves.evaluate(image, settings)?;
         let count = decision.reply.iter().filter(|outcome| outcome.is_ok()).count();
         if count > 0 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use logway_metadata::balance::{BalanceRules, Occasion, Occasions, Sizes, UnaskedMoves, moves_for};
-use logway_metadata::controller::{AlterPartitionReassignments, BalanceUnasked, ControllerError};
+use logway_metadata::controller::{BalanceUnasked, ControllerError};
 use logway_metadata::settings::broker::{
     AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_SETTING,
 };
@@ -140,17 +140,10 @@ impl Node {
             tracing::info!(%occasion, "the cluster looked whether to balance itself: nothing is to be moved");
             return Ok(());
         }
-        let mut parts = moves.chunks(MOVES_MAX).map(<[_]>::to_vec);
-        let mut outcomes = match parts.next() {
-            Some(moves) => {
-                let first = BalanceUnasked { occasion, moves, bytes };
-                self.quorum.submit_as_controller(first).await?.reply
-            }
-            None => Vec::new(),
-        };
-        for moves in parts {
-            let more = AlterPartitionReassignments { moves, may_change_count: false };
-            outcomes.extend(self.quorum.submit_as_controller(more).await?.reply);
+        let mut outcomes = Vec::new();
+        for part in moves.chunks(MOVES_MAX) {
+            let command = BalanceUnasked { occasion, moves: part.to_vec(), bytes };
+            outcomes.extend(self.quorum.submit_as_controller(command).await?.reply);
         }
         // Others have gone on, and what has changed meanwhile can stay as it is.
         for ControllerError { message, .. } in outcomes.into_iter().filter_map(Result::err) {

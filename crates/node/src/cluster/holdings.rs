@@ -47,7 +47,8 @@ impl Holdings {
 
     /// Reads what was told; `None` for bytes that are nothing of it, or of another version.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Holdings> {
-        let is_whole = bytes.len() >= HEAD_BYTES && (bytes.len() - HEAD_BYTES) % REPLICA_BYTES == 0;
+        let is_whole =
+            bytes.len() >= HEAD_BYTES && (bytes.len() - HEAD_BYTES).is_multiple_of(REPLICA_BYTES);
         if !is_whole || bytes.get_u8() != LAYOUT {
             return None;
         }
@@ -93,7 +94,7 @@ mod tests {
         let bytes = holdings.encode();
         assert_eq!(Holdings::decode(&bytes), Some(holdings.clone()));
         for end in 0..bytes.len() {
-            let whole = end >= HEAD_BYTES && (end - HEAD_BYTES) % REPLICA_BYTES == 0;
+            let whole = end >= HEAD_BYTES && (end - HEAD_BYTES).is_multiple_of(REPLICA_BYTES);
             assert_eq!(Holdings::decode(&bytes[..end]).is_some(), whole, "{end}");
         }
         let mut other = bytes;
