@@ -12,6 +12,7 @@ pub mod client_metrics;
 pub mod group;
 
 mod accepted;
+mod balance;
 pub mod broker;
 mod broker_settings;
 mod config_file;

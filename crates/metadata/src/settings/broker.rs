@@ -32,6 +32,7 @@ pub use names::{
 };
 
 use super::accepted::ACCEPTED_SETTINGS;
+use super::balance::BALANCE_SETTINGS;
 use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
@@ -61,6 +62,7 @@ pub fn broker_settings() -> &'static [Setting] {
             CONSUMER_GROUP_SETTINGS,
             STREAMS_GROUP_SETTINGS,
             TRANSACTION_SETTINGS,
+            BALANCE_SETTINGS,
             ACCEPTED_SETTINGS,
         ];
         let mut all = tables.concat();
@@ -383,40 +385,6 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("300000"),
         "ms",
         "How often segments that are too old or too many are looked for.",
-    ),
-    Setting::dynamic(
-        AUTO_BALANCE_SETTING,
-        Kind::Boolean,
-        "false",
-        "",
-        "Whether the cluster moves partitions by itself: after a broker has joined, when one is gone for long, and when a \
-         disk is too full. The controller makes the plan of `logway cluster rebalance`, or of `logway cluster decommission` for \
-         one that is gone, and begins it when nothing else is on its way. `logway cluster moves --cancel` puts it back; the same \
-         is not begun again. It is set for all brokers.",
-    ),
-    Setting::dynamic(
-        AUTO_BALANCE_DISK_SETTING,
-        Kind::Int { min: 1, max: 100, special: None },
-        "80",
-        "percent",
-        "How full a disk with a log directory may become before the cluster evens itself out, with \
-         `logway.auto.balance.enable`. Once it has, the disk has to become 5 percentage points emptier before it can be an \
-         occasion again. Set for all brokers.",
-    ),
-    Setting::dynamic(
-        AUTO_BALANCE_GONE_SETTING,
-        Kind::long(1_000),
-        "1800000",
-        "ms",
-        "How long a broker may not be heard before others get its replicas, with `logway.auto.balance.enable`. Another \
-         controller counts anew. Set for all brokers.",
-    ),
-    Setting::at_start(
-        AUTO_BALANCE_LAST_SETTING,
-        Kind::Text,
-        None,
-        "",
-        "What the cluster has last moved by itself, and why. The controller writes it; it is there to be read.",
     ),
     Setting::at_start(
         "logway.append.inline",
