@@ -4,7 +4,7 @@ import re
 import signal
 from pathlib import Path
 
-from harness.logway import Logway
+from harness.logway import BINARY, Logway
 from harness.network import address, on_host
 
 NODE_LINE = re.compile(r"other nodes can join here address=(\S+)")
@@ -58,7 +58,8 @@ class Cluster:
     """Nodes 1, 2, … The first founds the cluster, the others join it.
 
     With `hosted`, node N runs on host N of the network of this process. With `racks`, node N is in rack `rack-N`.
-    `data_dirs` are theirs, in the same order, if each is not to have one of its own.
+    `data_dirs` are theirs, in the same order, if each is not to have one of its own. `binary` is another program than the one that
+    was built.
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Cluster:
         hosted: bool = False,
         data_dirs: list[Path] | None = None,
         racks: bool = False,
+        binary: str = BINARY,
     ):
         self.nodes: list[Node] = []
-        self.racks = racks
+        self.racks, self.binary = racks, binary
         self.name, self.count, self.settings, self.hosted = name, count, settings, hosted
         self.data_dirs = data_dirs or [None] * count
 
@@ -83,6 +85,7 @@ class Cluster:
                 rack = {"broker.rack": f"rack-{number}"} if self.racks else {}
                 settings = {**(self.settings or {}), **rack}
                 node = Node(f"{self.name}-{number}", join, settings, host, data_dir)
+                node.binary = self.binary
                 self.nodes.append(node)
                 node.start()
         except BaseException:

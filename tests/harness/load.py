@@ -68,6 +68,8 @@ class Writer:
         client: dict[str, object] | None = None,
         records_per_second: int | None = None,
     ):
+        # When each record was acknowledged, and how long that took since it was handed to the client, in seconds.
+        self.latencies: list[tuple[float, float]] = []
         self.acked = [[] for _ in range(partitions)]
         self.written = [0] * partitions
         self.errors = []
@@ -125,6 +127,11 @@ class Writer:
                 raise AssertionError(f"{self.acked_count()} of {count} records acknowledged; errors: {self.errors[:3]}")
             time.sleep(0.001)
 
+    def p99_ms(self, since: float, until: float) -> float:
+        """Of what was acknowledged between two moments of `time.monotonic`."""
+        took = sorted(latency for at, latency in list(self.latencies) if since <= at < until)
+        return took[len(took) * 99 // 100] * 1_000 if took else float("nan")
+
     def wait_for_more_acks(self, more: int):
         """Waits until so many records more than now are acknowledged."""
         self.wait_for_acks(self.acked_count() + more)
@@ -168,6 +175,7 @@ class Writer:
         def delivered(error, message):
             if error is None:
                 self.acked[partition].append((number, message.offset()))
+                self.latencies.append((time.monotonic(), message.latency()))
             else:
                 self.errors.append(f"{self._topic}-{partition} number {number}: {error}")
 

@@ -16,7 +16,7 @@ BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench"
 METRICS_DEADLINE_S = 30
 COMMAND_DEADLINE_S = 60
 
-READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
+READY_LINE = re.compile(r"^ready (?:kafka=(\S+) )?http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?(?: log=(\S+))?(?: logspec=(\S+))?$", re.MULTILINE)
 
 
 def logway(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
@@ -34,6 +34,8 @@ class Logway(Broker):
     rss_growth_bytes_max = 256 << 20
     connection_limit = "max.connections"
 
+    # The program that is started next: another version of it, where a node is upgraded.
+    binary = BINARY
     http = ""
     # Where Kinesis clients connect, with the setting `kinesis.listen`.
     kinesis = ""
@@ -51,13 +53,13 @@ class Logway(Broker):
             topic = self.settings["logservice.logspec.listen"].rsplit("=", 1)[1]
             again["logservice.logspec.listen"] = f"{self.logspec}={topic}"
         settings = [word for name, value in (self.settings | again).items() for word in ("--set", f"{name}={value}")]
-        return [BINARY, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
+        return [self.binary, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
 
     def is_ready(self) -> bool:
         found = READY_LINE.search(self.log_since_start())
         if found:
-            self.bootstrap, self.http, *others = found.groups()
-            self.kinesis, self.log_service, self.logspec = (address or "" for address in others)
+            addresses = (address or "" for address in found.groups())
+            self.bootstrap, self.http, self.kinesis, self.log_service, self.logspec = addresses
         return found is not None
 
     def environment(self) -> dict[str, str]:

@@ -1,11 +1,12 @@
 //! The HTTP front door: health for orchestrators, metrics for Prometheus.
 //!
-//! | path            | answer                                                                  |
-//! |-----------------|-------------------------------------------------------------------------|
-//! | `/health/live`  | 200 as long as the process can answer                                   |
-//! | `/health/ready` | 200 while the broker accepts requests, else 503                         |
-//! | `/metrics`      | every metric, in Prometheus' text or in OpenMetrics', as `Accept` says  |
-//! | `/`, `/health`  | which of these there are                                                |
+//! | path              | answer                                                                  |
+//! |-------------------|-------------------------------------------------------------------------|
+//! | `/health/live`    | 200 as long as the process can answer                                   |
+//! | `/health/ready`   | 200 while the broker accepts requests, else 503                         |
+//! | `/health/in-sync` | 200 while it is ready and all its replicas are in sync, else 503        |
+//! | `/metrics`        | every metric, in Prometheus' text or in OpenMetrics', as `Accept` says  |
+//! | `/`, `/health`    | which of these there are                                                |
 //!
 //! `HEAD` gets the head of what `GET` gets. `Accept-Encoding: gzip` gets the metrics compressed.
 //!
@@ -47,6 +48,8 @@ pub struct HttpState {
     pub registry: Arc<Registry>,
     /// Whether the broker accepts requests and can do what they ask; must not block.
     pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether it is ready, and all its replicas are in sync; must not block.
+    pub is_in_sync: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Brings metrics up to date that are measured when they are asked for; must end soon.
     pub refresh: Refresh,
     /// Knows users and what they may do.
@@ -58,9 +61,10 @@ pub type Refresh = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Se
 
 /// For whoever looks what there is.
 const INDEX: &str = "\
-/health/live   200 as long as the process can answer
-/health/ready  200 while the broker accepts requests, else 503
-/metrics       every metric, for Prometheus
+/health/live     200 as long as the process can answer
+/health/ready    200 while the broker accepts requests, else 503
+/health/in-sync  200 while it is ready and all its replicas are in sync, else 503
+/metrics         every metric, for Prometheus
 ";
 
 /// What answers requests. Each has its [`HttpCaller`] among its extensions.
@@ -70,6 +74,7 @@ fn router(state: HttpState) -> Router {
         .route("/health", get(|| async { INDEX }))
         .route("/health/live", get(|| async { health(StatusCode::OK, "live\n") }))
         .route("/health/ready", get(ready))
+        .route("/health/in-sync", get(in_sync))
         .route("/metrics", get(metrics))
         .fallback(|| async {
             (StatusCode::NOT_FOUND, format!("nothing is here; there are:\n{INDEX}"))
@@ -84,6 +89,13 @@ async fn ready(State(state): State<HttpState>) -> Response {
     match (state.is_ready)() {
         true => health(StatusCode::OK, "ready\n"),
         false => health(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    }
+}
+
+async fn in_sync(State(state): State<HttpState>) -> Response {
+    match (state.is_in_sync)() {
+        true => health(StatusCode::OK, "in sync\n"),
+        false => health(StatusCode::SERVICE_UNAVAILABLE, "not in sync\n"),
     }
 }
 
@@ -226,6 +238,7 @@ mod tests {
         let state = HttpState {
             registry: Arc::new(registry),
             is_ready: Arc::new(|| false),
+            is_in_sync: Arc::new(|| false),
             refresh: Arc::new(|| Box::pin(async {})),
             node: Weak::new(),
         };
@@ -266,7 +279,15 @@ mod tests {
     #[tokio::test]
     async fn head_gets_the_head_of_what_get_gets() {
         let (address, server) = serve_one_counter().await;
-        let paths = ["/", "/health", "/health/live", "/health/ready", "/metrics", "/nowhere"];
+        let paths = [
+            "/",
+            "/health",
+            "/health/live",
+            "/health/ready",
+            "/health/in-sync",
+            "/metrics",
+            "/nowhere",
+        ];
         for (path, more) in paths.map(|path| (path, "")).into_iter().chain([
             ("/metrics", "accept-encoding: gzip\r\n"),
             ("/metrics", "accept: application/openmetrics-text\r\n"),
@@ -297,7 +318,7 @@ mod tests {
                 assert!(reply.contains("\r\nallow: GET,HEAD\r\n"), "{method} {path}: {reply}");
             }
         }
-        for path in ["/health/live", "/health/ready"] {
+        for path in ["/health/live", "/health/ready", "/health/in-sync"] {
             let reply = get(address, path).await;
             assert!(reply.contains("\r\ncache-control: no-store\r\n"), "{reply}");
         }
@@ -324,13 +345,20 @@ mod tests {
             })
         });
         let node = Weak::new();
-        let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
+        let in_sync = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&in_sync);
+        let is_in_sync = Arc::new(move || seen.load(Ordering::Relaxed));
+        let registry = Arc::new(registry);
+        let state = HttpState { registry, is_ready, is_in_sync, refresh, node };
         let server = tokio::spawn(serve(listeners, state));
 
         assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
         ready.store(true, Ordering::Relaxed);
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 200"));
+        assert!(get(address, "/health/in-sync").await.starts_with("HTTP/1.1 503"));
+        in_sync.store(true, Ordering::Relaxed);
+        assert!(get(address, "/health/in-sync").await.starts_with("HTTP/1.1 200"));
         for path in ["/", "/health"] {
             let index = get(address, path).await;
             assert!(index.starts_with("HTTP/1.1 200"), "{index}");
@@ -350,6 +378,7 @@ mod tests {
         let state = HttpState {
             registry: Arc::default(),
             is_ready: Arc::new(|| true),
+            is_in_sync: Arc::new(|| true),
             refresh: Arc::new(|| Box::pin(async {})),
             node: Weak::new(),
         };

@@ -28,6 +28,11 @@ impl Listeners {
         Bound::bind(settings, &settings.listeners, &[]).await.map(Listeners)
     }
 
+    /// None: of a node that serves no clients.
+    pub fn none() -> Listeners {
+        Listeners(Vec::new())
+    }
+
     /// What was bound: port 0 becomes a free one.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.0.iter().map(|bound| bound.address)

@@ -11,6 +11,7 @@ mod alter_configs;
 mod alter_partition;
 mod alter_partition_reassignments;
 mod assign_replicas_to_dirs;
+mod balance_unasked;
 mod broker_liveness;
 mod broker_rules;
 mod broker_session;
@@ -47,6 +48,7 @@ pub use alter_configs::{
 pub use alter_partition::{AlterPartition, AlteredPartition, IsrChange};
 pub use alter_partition_reassignments::{AlterPartitionReassignments, PartitionMove};
 pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
+pub use balance_unasked::BalanceUnasked;
 pub use broker_liveness::BrokerLiveness;
 pub use broker_session::{SetBrokerState, StartBroker};
 pub use command::{Command, ControllerCommand, ControllerReply, Decision};

@@ -12,13 +12,16 @@ use crate::record::{
     BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource, FeatureRecord, MetadataRecord,
     PartitionRecord,
 };
-use crate::settings::broker::NODE_DUTY_SETTING;
+use crate::settings::broker::{AUTO_BALANCE_LAST_SETTING, NODE_DUTY_SETTING};
 
 /// So many partitions are named in a line.
 const NAMED_MAX: usize = 3;
 
 /// A longer name of a topic is cut off in a line.
 const NAME_MAX_CHARS: usize = 60;
+
+/// A longer reason is cut off. What the controller notes is shorter, but anybody can write into a setting.
+const REASON_MAX_CHARS: usize = 100;
 
 /// A line has no more bytes.
 pub const EVENT_TEXT_MAX_BYTES: usize = 512;
@@ -76,6 +79,8 @@ event_kinds! {
     ReplicasOutOfSync = "replicas_out_of_sync";
     /// Partitions are on their way to other nodes.
     MovesBegun = "moves_begun";
+    /// The cluster moves partitions that nobody has asked it to move.
+    BalanceBegun = "balance_begun";
     /// They have arrived.
     MovesDone = "moves_done";
     /// They stay where they were.
@@ -154,6 +159,11 @@ fn of_session(before: &MetadataImage, session: &BrokerSessionRecord) -> Option<C
 }
 
 fn of_config(before: &MetadataImage, config: &ConfigRecord) -> Option<ClusterEvent> {
+    if let (AUTO_BALANCE_LAST_SETTING, Some(why)) = (&*config.name, &config.value) {
+        let text =
+            format!("the cluster balances itself, because {}", cut_at(why, REASON_MAX_CHARS));
+        return Some(ClusterEvent::new(EventKind::BalanceBegun, text));
+    }
     let ConfigResource::Broker(id) = config.resource else { return None };
     let duty = config.value.as_deref().map_or(Duty::All, Duty::of_word);
     if config.name != NODE_DUTY_SETTING || duty == before.duty(id) {
@@ -273,8 +283,12 @@ impl Named {
 
 /// The beginning of a long name.
 fn cut(name: &str) -> String {
-    match name.char_indices().nth(NAME_MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
+    cut_at(name, NAME_MAX_CHARS)
+}
+
+fn cut_at(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

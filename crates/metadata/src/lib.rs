@@ -22,6 +22,8 @@ pub mod image;
 
 pub mod controller;
 
+pub mod balance;
+
 pub mod event;
 
 pub mod settings;

@@ -12,6 +12,7 @@ pub mod client_metrics;
 pub mod group;
 
 mod accepted;
+mod balance;
 pub mod broker;
 mod broker_settings;
 mod config_file;
@@ -32,7 +33,7 @@ mod reference;
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
     ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings,
-    NODE_ID_SETTING, ShardRates, StreamsGroupSettings,
+    NODE_ID_SETTING, NodeRole, ShardRates, StreamsGroupSettings,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

@@ -1,5 +1,7 @@
 //! Brokers of a cluster come and go: what the controller makes of their partitions.
 
+#[path = "cluster_commands/balance.rs"]
+mod balance;
 #[path = "cluster_commands/duty.rs"]
 mod duty;
 #[path = "cluster_commands/events.rs"]

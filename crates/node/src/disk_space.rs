@@ -42,6 +42,13 @@ impl DiskSpace {
             |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
         Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), usable_bytes: bytes(stat.f_bavail) })
     }
+
+    /// How much of it cannot be used any more, of 100.
+    fn used_percent(self) -> u8 {
+        let (total, usable) = (self.total_bytes.max(1), self.usable_bytes.max(0));
+        let percent = i128::from(total - usable) * 100 / i128::from(total);
+        u8::try_from(percent.clamp(0, 100)).unwrap_or(100)
+    }
 }
 
 /// What was last heard of each log directory, in the order of `log.dirs`.
@@ -102,6 +109,13 @@ impl Node {
         measured.latest()
     }
 
+    /// How full the fullest disk of the directories that can be used is, of 100; 0 where none has answered.
+    pub(crate) fn fullest_disk_percent(&self) -> u8 {
+        let online = self.disk_spaces.dirs.iter().zip(self.log_dirs.all());
+        let known = online.filter(|(_, dir)| dir.online().is_some());
+        known.filter_map(|(measured, _)| Some(measured.latest()?.used_percent())).max().unwrap_or(0)
+    }
+
     /// Tells what is known of the directories that can be used.
     pub(crate) fn encode_disk_space(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let online = self.disk_spaces.dirs.iter().zip(self.log_dirs.all());
@@ -158,6 +172,15 @@ mod tests {
         let lines = text.lines().filter(|line| line.starts_with("logway_log_dir_"));
         let parts = lines.map(|line| line.rsplit_once(' ').expect("has a value"));
         parts.map(|(name, value)| (name.to_owned(), value.parse().expect("is a number"))).collect()
+    }
+
+    #[test]
+    fn how_full_a_disk_is_is_told_of_100() {
+        let used =
+            |total_bytes, usable_bytes| DiskSpace { total_bytes, usable_bytes }.used_percent();
+        assert_eq!([used(200, 200), used(200, 39), used(200, 0)], [0, 80, 100]);
+        assert_eq!(used(i64::MAX, 1), 99);
+        assert_eq!(used(0, 0), 100, "a file system of nothing");
     }
 
     #[tokio::test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use logway_log::LogCleaner;
 use logway_metadata::controller::{Command, RegisterBroker};
-use logway_metadata::settings::BrokerSettings;
 use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
+use logway_metadata::settings::{BrokerSettings, NodeRole};
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode};
 use logway_quorum::{MembersChange, MetadataQuorum};
@@ -227,8 +227,23 @@ impl Node {
         }
     }
 
-    /// Tells the metadata how the broker is reached and which log directories it can use.
+    /// Whether all replicas that this node is to have are in sync, as far as it knows.
+    pub fn is_in_sync(&self) -> bool {
+        let (id, image) = (self.settings.node_id, self.image());
+        let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
+        partitions.all(|partition| !partition.replicas.contains(&id) || partition.isr.contains(&id))
+    }
+
+    /// Whether it only votes: then it is no broker.
+    pub(crate) fn is_voter(&self) -> bool {
+        self.settings.cluster.role == NodeRole::Voter
+    }
+
+    /// Tells the metadata how the broker is reached and which log directories it can use. A voter has nothing to tell.
     pub(crate) async fn register(self: &Arc<Self>) -> Result<(), Failure> {
+        if self.is_voter() {
+            return Ok(());
+        }
         let registration = RegisterBroker {
             id: self.settings.node_id,
             endpoint: match &self.cluster {

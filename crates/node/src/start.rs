@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
 use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
-use logway_metadata::settings::{BrokerSettings, CleanerSettings};
+use logway_metadata::settings::{BrokerSettings, CleanerSettings, NodeRole};
 use logway_peers::QuorumCalls;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use logway_security::delegation_token::TokenKey;
@@ -24,8 +24,8 @@ use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::{
-    Cluster, ClusterOptions, Identified, Joined, WrongCluster, forget_joining, live,
-    look_after_brokers,
+    Cluster, ClusterOptions, Identified, Joined, WrongCluster, balance_unasked, forget_joining,
+    live, look_after_brokers,
 };
 use crate::delegation_tokens::look_after_tokens;
 use crate::disk_space::DiskSpaces;
@@ -122,6 +122,17 @@ pub enum NodeError {
         /// How many there are.
         members: usize,
     },
+    /// A voter was to found a cluster.
+    #[error(
+        "a voter joins a cluster, and none was named: a cluster of voters alone could hold nothing"
+    )]
+    LonelyVoter,
+    /// It was a broker, and is to be a voter.
+    #[error("this node cannot be a voter, which holds no replicas: {reason}")]
+    VoterWasBroker {
+        /// What says that it is a broker.
+        reason: String,
+    },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
@@ -176,6 +187,7 @@ impl Node {
     /// Takes the node's place in its cluster, and serves what it holds.
     async fn serve(self: &Arc<Self>) -> Result<(), NodeError> {
         self.catch_up().await?;
+        self.check_role()?;
         self.events.is_current();
         self.set_strays_aside();
         self.report_absent_dirs();
@@ -183,15 +195,16 @@ impl Node {
         if self.cluster.is_some() {
             // It may be the controller, who has to say that its own predecessor is gone.
             tokio::spawn(look_after_brokers(Arc::downgrade(self)));
+            tokio::spawn(balance_unasked(Arc::downgrade(self)));
         }
         let life = self.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(self)));
         tokio::spawn(delete_streams(Arc::downgrade(self)));
         tokio::spawn(look_after_tokens(Arc::downgrade(self)));
-        if !self.lives_in_cluster() {
+        if !self.lives_in_cluster() && !self.is_voter() {
             self.register().await.map_err(NodeError::Register)?;
         }
-        if self.cluster.is_some() {
+        if self.cluster.is_some() && !self.is_voter() {
             tokio::spawn(live(Arc::downgrade(self), life));
             tokio::spawn(fetch_from_leaders(Arc::downgrade(self)));
             tokio::spawn(keep_isrs(Arc::downgrade(self)));
@@ -204,6 +217,22 @@ impl Node {
         self.resume_moves().await;
         self.log_cleaner.start()?;
         Ok(())
+    }
+
+    /// Refuses to only vote as long as the metadata takes this node for a broker: its replicas would be nowhere.
+    fn check_role(&self) -> Result<(), NodeError> {
+        if !self.is_voter() {
+            return Ok(());
+        }
+        let (id, image) = (self.settings.node_id, self.image());
+        let partitions = image.topics().flat_map(|topic| &topic.partitions);
+        let assigned = partitions.filter(|partition| partition.replicas.contains(&id)).count();
+        let reason = match (assigned, image.broker(id)) {
+            (0, None) => return Ok(()),
+            (0, Some(_)) => format!("the cluster knows node {id} as a broker"),
+            (count, _) => format!("the cluster has {count} partitions with a replica on node {id}"),
+        };
+        Err(NodeError::VoterWasBroker { reason })
     }
 
     /// Ends what a start has begun that has failed: the address is free again, and so is the metadata.
@@ -267,6 +296,12 @@ async fn open(
     let settings = &settings;
     let opening = open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, joined, registry);
     let OpenedDirs { log_dirs, cluster_id } = opening.await?;
+    let role = settings.cluster.role;
+    let replicas = log_dirs.logs().len();
+    if role == NodeRole::Voter && replicas > 0 {
+        let reason = format!("its log directories hold {replicas}");
+        return Err(NodeError::VoterWasBroker { reason });
+    }
     let root = log_dirs.all()[0].path().to_owned();
     let events = Arc::new(ClusterEvents::default());
     let mut quorum = QuorumOptions {
@@ -281,6 +316,7 @@ async fn open(
             start,
             directory,
             address: cluster.address.to_string(),
+            votes_only: role == NodeRole::Voter,
             mutation: cluster.quorum_mutation(),
             network: Some(Arc::new(QuorumCalls(Arc::clone(&cluster.carrier)))),
             ..quorum

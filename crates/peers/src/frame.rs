@@ -30,6 +30,8 @@ pub enum Kind {
     NodeKey,
     /// The coordinator of a transaction, or the leader of partitions that it has written to.
     Transactions,
+    /// A broker: what its replicas take, and how full its disks are.
+    Holdings,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             Kind::Admission => 5,
             Kind::NodeKey => 6,
             Kind::Transactions => 7,
+            Kind::Holdings => 8,
         }
     }
 
@@ -55,6 +58,7 @@ impl Kind {
             Kind::Admission,
             Kind::NodeKey,
             Kind::Transactions,
+            Kind::Holdings,
         ];
         all.into_iter().find(|kind| kind.number() == number)
     }

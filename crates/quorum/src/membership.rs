@@ -21,6 +21,9 @@ pub(crate) struct Member {
     /// Somebody took its vote: it gets it back when somebody says so, and not by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_demoted: bool,
+    /// It is there to vote, and for nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) votes_only: bool,
 }
 
 fn unassigned() -> DirectoryId {
@@ -56,6 +59,9 @@ pub struct JoinRequest {
     /// It takes the place of the node that has the number, whose directory is lost. Only with a number.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replaces: bool,
+    /// It is there to vote, and no broker. An older leader does not know it, and admits no such node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub votes_only: bool,
 }
 
 /// What somebody wants to change about the members.
@@ -267,7 +273,7 @@ impl Members {
         own_id: u64,
         taken: impl Iterator<Item = u64>,
     ) -> Result<Admission, AdmissionRefusal> {
-        let JoinRequest { id, directory, address, .. } = request;
+        let JoinRequest { id, directory, address, votes_only, .. } = request;
         if is_unassigned(directory) || address.is_empty() {
             return Err(AdmissionRefusal::Nameless);
         }
@@ -276,7 +282,7 @@ impl Members {
             if let Some(id) = id.filter(|id| i64::from(id.0) != known as i64) {
                 return Err(AdmissionRefusal::OtherNumber { id, known: broker_id(known) });
             }
-            let is_same = member.addr == *address;
+            let is_same = member.addr == *address && member.votes_only == *votes_only;
             return Ok(if is_same { Admission::Known(known) } else { Admission::Put(known) });
         }
         let number = match id {
@@ -317,6 +323,12 @@ impl Members {
             }
             Some(_) if is_alive(number) => {
                 let reason = "it is alive, so stop it first".to_owned();
+                Err(AdmissionRefusal::NotReplaced { id, reason })
+            }
+            Some(member) if member.votes_only != request.votes_only => {
+                let one = |votes_only| if votes_only { "a voter" } else { "a broker" };
+                let (old, new) = (one(member.votes_only), one(request.votes_only));
+                let reason = format!("it was {old}, and this is {new}");
                 Err(AdmissionRefusal::NotReplaced { id, reason })
             }
             Some(_) => Ok(Replacement::Remove(id)),
@@ -360,7 +372,8 @@ pub(crate) mod tests {
 
     pub(crate) fn members(nodes: &[u64], voters: &[&[u64]]) -> Members {
         let member = |&id: &u64| {
-            (id, Member { addr: format!("host:{id}"), directory: directory(id), is_demoted: false })
+            let (addr, directory) = (format!("host:{id}"), directory(id));
+            (id, Member { addr, directory, ..Member::default() })
         };
         Members {
             nodes: nodes.iter().map(member).collect(),
@@ -375,6 +388,7 @@ pub(crate) mod tests {
             directory: directory(of),
             address: format!("host:{of}"),
             replaces: false,
+            votes_only: false,
         }
     }
 

@@ -50,6 +50,8 @@ pub struct QuorumOptions {
     pub submit_timeout: Duration,
     /// The quorum grows by itself to this many voters: 1, 3 or 5.
     pub voters_max: usize,
+    /// This node is there to vote, and for nothing else: of those that could get a vote, such come first.
+    pub votes_only: bool,
     /// Where work that waits for the disk is done.
     pub disk_work: DiskWork,
     /// The source of chance, for election timeouts and the ids of commands; `None` for the system's.
@@ -82,6 +84,7 @@ impl QuorumOptions {
             timings: Timings::default(),
             submit_timeout: SUBMIT_TIMEOUT,
             voters_max: 5,
+            votes_only: false,
             disk_work: DiskWork::Threads,
             seed: None,
             on_events: None,

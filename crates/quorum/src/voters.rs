@@ -73,7 +73,8 @@ impl Members {
     /// The next change that the leader makes by itself, if there should be one.
     ///
     /// The quorum has 1, 3 or 5 voters: an even number survives no more failures than the odd one below
-    /// it. So two learners become voters together, and one alone only where a voter has been removed.
+    /// it. So two learners become voters together, and one alone only where a voter has been removed. Those come first that
+    /// are there for nothing else.
     /// Nobody is demoted: who is dead for a minute only would come back to a quorum that has moved.
     /// Whose vote was taken by hand gets none by itself: somebody has had a reason, which does not end with the next
     /// heartbeat.
@@ -99,14 +100,17 @@ impl Members {
             return unfinished;
         }
         let learners = self.nodes.iter().filter(|(id, _)| !voters.contains(id));
-        let promotable = learners.filter(|(_, member)| !member.is_demoted).map(|(id, _)| *id);
-        let ready: Vec<u64> = promotable.filter(|id| progress.has_caught_up(*id)).collect();
+        let ready = learners.filter(|(id, it)| !it.is_demoted && progress.has_caught_up(**id));
+        let mut ready: Vec<(bool, u64)> = ready.map(|(id, it)| (!it.votes_only, *id)).collect();
+        ready.sort_unstable();
         let wanted = match voters.len() % 2 {
             0 => 1,
             _ => 2,
         };
         let fits = voters.len() + wanted <= voters_max && ready.len() >= wanted;
-        fits.then(|| VotersChange::Promote(ready.into_iter().take(wanted).collect()))
+        fits.then(|| {
+            VotersChange::Promote(ready.into_iter().map(|(_, id)| id).take(wanted).collect())
+        })
     }
 
     /// Whether the quorum can go on without a voter: a majority of the others is alive.
@@ -203,6 +207,14 @@ mod tests {
         assert_eq!(change(&six, &[4, 5, 6], 5), promote([4, 5]));
         assert_eq!(change(&six, &[4, 6], 5), promote([4, 6]));
         assert_eq!(change(&six, &[4, 5, 6], 3), None);
+    }
+
+    #[test]
+    fn who_is_there_to_vote_gets_a_vote_before_others() {
+        let mut five = members(&[1, 2, 3, 4, 5], &[&[1]]);
+        five.nodes.get_mut(&5).expect("is one").votes_only = true;
+        assert_eq!(change(&five, &[2, 3, 4, 5], 3), promote([2, 5]));
+        assert_eq!(change(&five, &[2, 3, 4], 3), promote([2, 3]), "5 is not ready");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
 use logway_kafka::Listeners;
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, NodeRole};
 use logway_node::cluster::{ClusterOptions, FindNodes, NODE_LISTENER};
 use logway_peers::{PeerListener, TcpCarrier};
 use logway_security::authority::has_node_key;
@@ -52,7 +52,8 @@ pub(crate) async fn listen(
     secure: Option<&Secure>,
 ) -> Result<Option<ClusterOptions>, NodeListenError> {
     let cluster = &settings.cluster;
-    let is_asked_for = cluster.listen.is_some() || !cluster.join.is_empty();
+    let is_voter = cluster.role == NodeRole::Voter;
+    let is_asked_for = cluster.listen.is_some() || !cluster.join.is_empty() || is_voter;
     let Some(address) = address(settings, clients) else { return Ok(None) };
     // Its nodes talk by TLS, and somebody who listens in the clear is no node of it.
     if secure.is_none() && has_node_key(&secure::directory(&settings.log_dirs[0])) {
@@ -102,8 +103,12 @@ fn address(settings: &BrokerSettings, clients: &Listeners) -> Option<String> {
     if let Some(configured) = &settings.cluster.listen {
         return Some(configured.to_string());
     }
-    let bound = clients.addresses().next()?;
     let asked = settings.listeners.first()?.addresses.first()?;
+    let Some(bound) = clients.addresses().next() else {
+        // A voter serves no clients: what it was to listen on for them says where nodes find it.
+        let port = if asked.port == 0 { 0 } else { asked.port.checked_add(1)? };
+        return Some(Endpoint { host: asked.host.clone(), port }.to_string());
+    };
     let port = if asked.port == 0 { 0 } else { bound.port().checked_add(1)? };
     Some(SocketAddr::new(bound.ip(), port).to_string())
 }

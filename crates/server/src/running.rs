@@ -8,7 +8,7 @@ use logway_http::HttpListeners;
 use logway_kafka::{KafkaServer, Listeners};
 use logway_kinesis::{BoundListener, KinesisServer};
 use logway_logservice::{LogListeners, LogServer};
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, NodeRole};
 use logway_node::cluster::ClusterOptions;
 use logway_node::listener::ListenError;
 use logway_node::log_levels::LogLevels;
@@ -62,7 +62,7 @@ impl RunningBroker {
     /// Opens the log directories, recovers what a crash left, and listens.
     ///
     /// `replaces` says whether a node without data takes the place of the one that has its number. When this returns, clients are
-    /// served. What is to serve health and metrics is bound: its connections wait.
+    /// served; a voter serves none. What is to serve health and metrics is bound: its connections wait.
     pub async fn start(
         mut settings: BrokerSettings,
         replaces: bool,
@@ -77,7 +77,11 @@ impl RunningBroker {
             settings.delegation_tokens.secret_key.get_or_insert_with(|| secure.token_key());
         }
         // First, so that a port in use is known before anything of the logs is touched.
-        let listeners = Listeners::bind(&settings).await?;
+        let is_voter = settings.cluster.role == NodeRole::Voter;
+        let listeners = match is_voter {
+            true => Listeners::none(),
+            false => Listeners::bind(&settings).await?,
+        };
         let kinesis = BoundListener::bind(&settings).await?;
         let log_service = LogListeners::bind(&settings).await.map_err(BrokerError::ListenForLog)?;
         let http = HttpListeners::bind(&settings).await.map_err(BrokerError::ListenForHttp)?;
@@ -98,7 +102,9 @@ impl RunningBroker {
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         if let Some(secure) = secure {
             secure.found(&node).await?;
-            secure.make_admin(&node, &addresses).await?;
+            if !is_voter {
+                secure.make_admin(&node, &addresses).await?;
+            }
             tasks.spawn(secure.renew_in_time());
         }
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);

@@ -130,7 +130,8 @@ pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String
     };
     let listeners: Vec<String> =
         listeners.items().iter().map(|listener| with_protocol(listener)).collect();
-    let others = ["logservice.listen", "logservice.logspec.listen", HTTP_LISTEN];
+    let others =
+        ["advertised.listeners", "logservice.listen", "logservice.logspec.listen", HTTP_LISTEN];
     let others = others.into_iter().filter_map(|name| {
         let given = given.iter().rfind(|(it, _)| it == name)?;
         let items = given.1.split(',').map(str::trim).map(|item| match name {
@@ -426,6 +427,21 @@ fn names(settings: &BrokerSettings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_advertised_without_a_name_is_the_secure_listener() {
+        let given = [
+            ("logway.secure", "true"),
+            ("listeners", "0.0.0.0:9092"),
+            ("advertised.listeners", "node-1.example:9092"),
+        ];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = BrokerSettings::new(with_defaults(given.to_vec())).expect("are valid");
+        let told: Vec<_> =
+            settings.listeners.iter().map(|listener| listener.advertised.clone()).collect();
+        let expected = Endpoint { host: "node-1.example".to_owned(), port: 9092 };
+        assert_eq!(told, [Some(expected)]);
+    }
 
     #[test]
     fn the_certificate_is_for_every_address_that_is_listened_on() {

@@ -14,8 +14,8 @@ use logway_kinesis::ListenError as KinesisListenError;
 use logway_log::LogError;
 use logway_logservice::LogServer;
 use logway_metadata::MetadataError;
-use logway_metadata::settings::broker::{broker_setting, broker_settings};
-use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
+use logway_metadata::settings::broker::{NODE_ROLE_SETTING, broker_setting, broker_settings};
+use logway_metadata::settings::{BrokerSettings, Effect, NodeRole, parse_config_file};
 use logway_node::cluster::WrongCluster;
 use logway_node::listener::{ListenError, ListenerError};
 use logway_node::log_levels::LogLevels;
@@ -43,7 +43,7 @@ use crate::{COMMIT, VERSION, secure};
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
 /// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, with `kinesis=ADDR`, `log=ADDR` and `logspec=ADDR` behind it where those
-/// listen, and tells systemd if that has started it.
+/// listen, and without `kafka=` if the node only votes. It tells systemd if that has started it.
 #[derive(Debug, Args)]
 #[command(version = VERSION, display_name = "logway")]
 pub(crate) struct ServeArgs {
@@ -97,6 +97,10 @@ pub(crate) struct ServeArgs {
     /// The failure domain that the node stands in, e.g. a zone
     #[arg(long, value_name = "NAME")]
     rack: Option<String>,
+    /// What the node is: a broker, or a voter, which only votes in the metadata quorum: the third machine of a cluster of two
+    /// brokers. A voter joins a cluster, and listens for nodes (--node-listen) and health alone [default: broker]
+    #[arg(long, value_name = "ROLE", value_parser = ["broker", "voter"])]
+    role: Option<String>,
     /// Lets other machines reach addresses where nothing is encrypted or nobody is asked who he is: that for nodes, and
     /// listeners without TLS or without users
     #[arg(long)]
@@ -154,6 +158,11 @@ impl Prepared {
         }
         let replaces = args.replace;
         let settings = settings_of(args)?;
+        if agent.is_some() && settings.cluster.role == NodeRole::Voter {
+            anyhow::bail!(
+                "a voter serves no clients, and an agent speaks to the broker that it runs in"
+            );
+        }
         let logs = log::init_for_broker(&settings)?;
         Ok(Prepared { started_at, settings, replaces, agent, logs })
     }
@@ -203,6 +212,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
         ("broker.rack", args.rack),
+        (NODE_ROLE_SETTING, args.role),
         ("logway.insecure", args.insecure.then(|| "true".to_owned())),
         ("logway.http.listen", args.http_listen),
         ("logway.log.level", args.log_level),
@@ -301,8 +311,21 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     }
 }
 
+/// Whether a file has what this version does not know, by what is said of it.
+fn is_of_newer_version(reason: &str) -> bool {
+    // The last two are serde's.
+    let unknown = ["unknown version", "unknown variant", "unknown field"];
+    unknown.into_iter().any(|unknown| reason.contains(unknown))
+}
+
 fn advice_for_node(error: &NodeError) -> Option<&'static str> {
     match error {
+        NodeError::Log(LogError::Malformed { reason, .. })
+        | NodeError::Quorum(
+            QuorumError::Log { reason, .. } | QuorumError::Snapshot { reason, .. },
+        ) if is_of_newer_version(reason) => {
+            Some("a newer version of Logway has written it: start that one; nothing was changed")
+        }
         NodeError::Log(LogError::Locked { .. }) => {
             Some("another broker runs on it: stop that one, or name another --data-dir")
         }
@@ -331,6 +354,13 @@ fn advice_for_node(error: &NodeError) -> Option<&'static str> {
         NodeError::Quorum(QuorumError::NotJoined { .. }) => {
             Some("start it with --join once, or name another --data-dir to found a cluster")
         }
+        NodeError::LonelyVoter => Some(
+            "say --join HOST:PORT, or --join-token TOKEN, of the cluster that it is to vote in",
+        ),
+        NodeError::VoterWasBroker { .. } => Some(
+            "start it as the broker that it is; 'logway cluster decommission NODE' takes that out of the cluster, and then it joins \
+             as a voter with an empty --data-dir",
+        ),
         NodeError::WrongCluster(WrongCluster::Two { .. }) => {
             Some("name nodes of the one cluster with --join that this node shall belong to")
         }
@@ -427,9 +457,11 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let http_addresses = listed(&http.addresses());
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
+    let is_in_sync = is_in_sync(&broker, Arc::clone(&is_ready));
     let refresh = refresh(&broker);
     let node = Arc::downgrade(broker.node());
-    let state = HttpState { registry: Arc::new(registry), is_ready, refresh, node };
+    let registry = Arc::new(registry);
+    let state = HttpState { registry, is_ready, is_in_sync, refresh, node };
     let http_server = tokio::spawn(logway_http::serve(http, state));
     let address = broker.addresses().first().copied();
     let mut agent = match agent.zip(address) {
@@ -443,13 +475,15 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
         None => None,
     };
     let ready_ms = started_at.elapsed().as_millis();
+    // A voter has none.
     let kafka = listed(broker.addresses());
+    let kafka = if kafka.is_empty() { kafka } else { format!("kafka={kafka} ") };
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
     let kinesis = broker.kinesis_address().map(|address| format!(" kinesis={address}"));
     let kinesis = kinesis.unwrap_or_default();
     let log_service = broker.log_service().map(log_service_addresses).unwrap_or_default();
     print_line(&format!(
-        "ready kafka={kafka} http={http_addresses} node={node_id} data={data} ms={ready_ms}{kinesis}{log_service}"
+        "ready {kafka}http={http_addresses} node={node_id} data={data} ms={ready_ms}{kinesis}{log_service}"
     ))?;
 
     notify(notify::READY);
@@ -581,6 +615,15 @@ fn is_ready(
         };
         !stopping.load(Ordering::Relaxed) && node.upgrade().is_some_and(can_work)
     })
+}
+
+/// In sync is who is ready and has no replica that the others would miss.
+fn is_in_sync(
+    broker: &RunningBroker,
+    is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    let node = Arc::downgrade(broker.node());
+    Arc::new(move || is_ready() && node.upgrade().is_some_and(|node| node.is_in_sync()))
 }
 
 /// How far groups are behind, and how full the disks are, is measured when somebody wants to know.

@@ -10,6 +10,7 @@ use crate::image::{MetadataImage, Overrides};
 use crate::record::ConfigResource;
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{
+    AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_SETTING,
     CLEANER_THREADS_SETTING, CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING,
     JOIN_TOKENS_SETTING, NODE_DUTY_SETTING, broker_setting,
 };
@@ -28,6 +29,14 @@ const THREADS: [&str; 6] = [
 /// Kafka set it for all brokers.
 const NOT_OF_ONE_BROKER: &str = "min.insync.replicas";
 
+/// What one of them, the controller, goes by for all.
+const OF_ALL_BROKERS: [&str; 4] = [
+    JOIN_TOKENS_SETTING,
+    AUTO_BALANCE_SETTING,
+    AUTO_BALANCE_DISK_SETTING,
+    AUTO_BALANCE_GONE_SETTING,
+];
+
 /// Refuses a setting that one broker cannot have apart from the others.
 pub(super) fn check_scope(resource: &ConfigResource, name: &str) -> Result<(), ControllerError> {
     match resource {
@@ -36,7 +45,7 @@ pub(super) fn check_scope(resource: &ConfigResource, name: &str) -> Result<(), C
                 format!("{name} cannot be set for one broker; set it for all, or for topics.");
             Err(ControllerError::new(ErrorCode::InvalidConfig, message))
         }
-        ConfigResource::Broker(_) if name == JOIN_TOKENS_SETTING => {
+        ConfigResource::Broker(_) if OF_ALL_BROKERS.contains(&name) => {
             let message = format!("{name} is one for all brokers; it cannot be set for one.");
             Err(ControllerError::new(ErrorCode::InvalidConfig, message))
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AdmitNodeKey, AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition,
     AlterPartitionReassignments, AlterScramCredentials, AlteredPartition, AssignReplicasToDirs,
-    ChangeStream, ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls,
+    BalanceUnasked, ChangeStream, ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls,
     CreateDelegationToken, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
     DeleteTopics, DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken,
     FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, MakeSealingKey, ProducerIdBlock,
@@ -120,6 +120,8 @@ controller_commands! {
     AlterPartition;
     /// Moves partitions to other brokers.
     AlterPartitionReassignments;
+    /// Moves partitions that nobody has asked to move.
+    BalanceUnasked;
     /// Elects leaders of partitions.
     ElectLeaders;
     /// Lets records be written that older nodes cannot read.

@@ -22,15 +22,17 @@ mod names;
 use std::sync::LazyLock;
 
 pub use names::{
-    CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, CLEANER_BACKOFF_SETTING, CLEANER_MEMORY_SETTING,
-    CLEANER_RATE_SETTING, CLEANER_THREADS_SETTING, CONNECTION_RATE_SETTING,
+    AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_LAST_SETTING,
+    AUTO_BALANCE_SETTING, CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, CLEANER_BACKOFF_SETTING,
+    CLEANER_MEMORY_SETTING, CLEANER_RATE_SETTING, CLEANER_THREADS_SETTING, CONNECTION_RATE_SETTING,
     CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING, CONNECTIONS_SETTING,
     FOLLOWER_THROTTLE_RATE_SETTING, JOIN_TOKEN_SETTING, JOIN_TOKENS_SETTING,
     LEADER_THROTTLE_RATE_SETTING, MOVES_RATE_SETTING, NODE_AUTHORITY_SETTING, NODE_DUTY_SETTING,
-    PRODUCER_EXPIRATION_SETTING, RACK_AWARE_SELECTOR, STANDARD_AUTHORIZER,
+    NODE_ROLE_SETTING, PRODUCER_EXPIRATION_SETTING, RACK_AWARE_SELECTOR, STANDARD_AUTHORIZER,
 };
 
 use super::accepted::ACCEPTED_SETTINGS;
+use super::balance::BALANCE_SETTINGS;
 use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::front_doors::FRONT_DOOR_SETTINGS;
@@ -60,6 +62,7 @@ pub fn broker_settings() -> &'static [Setting] {
             CONSUMER_GROUP_SETTINGS,
             STREAMS_GROUP_SETTINGS,
             TRANSACTION_SETTINGS,
+            BALANCE_SETTINGS,
             ACCEPTED_SETTINGS,
         ];
         let mut all = tables.concat();
@@ -536,6 +539,16 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "Where other nodes connect, as `host:port`. Not set, it is the port after that of Kafka clients, on the same \
          address, if only this machine can reach it.",
+    ),
+    Setting::at_start(
+        NODE_ROLE_SETTING,
+        Kind::Word(&["broker", "voter"]),
+        Some("broker"),
+        "",
+        "What a node is. A `broker` holds partitions and serves clients, and may vote in the metadata quorum. A `voter` \
+         only votes, as the third machine of a cluster of two brokers does: it joins a cluster, gets no replicas, and \
+         listens for other nodes and for health alone. Of `listeners` only the port counts, where `logway.node.listen` \
+         is not set.",
     ),
     Setting::dynamic(
         CATCH_UP_RATE_SETTING,

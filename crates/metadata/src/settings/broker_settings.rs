@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use logway_model::BrokerId;
 
-use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
+use super::broker::{JOIN_TOKEN_SETTING, NODE_ROLE_SETTING, broker_setting};
 use super::definition::Setting;
 use super::given::{Given, Secret};
 use super::listeners::{
@@ -20,6 +20,9 @@ use crate::record::Endpoint;
 
 /// A node's number; who is not given one gets it from its data directory or its cluster.
 pub const NODE_ID_SETTING: &str = "node.id";
+
+/// By which of them clients are served, beside `listeners`.
+const FRONT_DOORS: &[&str] = &["kinesis.listen", "logservice.listen", "logservice.logspec.listen"];
 
 /// The broker's settings as its file and flags gave them; they last until it stops.
 ///
@@ -168,9 +171,21 @@ pub struct CleanerSettings {
     pub backoff: Duration,
 }
 
+/// What a node is in its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodeRole {
+    /// It holds partitions and serves clients, and may vote.
+    #[default]
+    Broker,
+    /// It only votes: to the metadata it is no broker, as Kafka's controllers that are nothing else (KIP-500).
+    Voter,
+}
+
 /// How a node takes part in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
+    /// `logway.node.role`
+    pub role: NodeRole,
     /// `logway.node.listen`, or `None` for the port after that of Kafka clients.
     pub listen: Option<Endpoint>,
     /// `logway.node.advertised`
@@ -454,7 +469,7 @@ impl BrokerSettings {
             },
             groups: fields.groups(),
             transactions: fields.transactions(),
-            cluster: fields.cluster(),
+            cluster: fields.cluster()?,
             authorizer: fields.authorizer(),
             delegation_tokens: fields.delegation_tokens(),
             audit: fields.audit(),
@@ -656,9 +671,27 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn cluster(&self) -> ClusterSettings {
+    /// # Errors
+    ///
+    /// A voter has no front doors.
+    fn role(&self) -> Result<NodeRole, MetadataError> {
+        if self.text(NODE_ROLE_SETTING) != "voter" {
+            return Ok(NodeRole::Broker);
+        }
+        let is_given = |name: &&&str| self.given.get(name).is_some();
+        match FRONT_DOORS.iter().find(is_given) {
+            None => Ok(NodeRole::Voter),
+            Some(name) => {
+                let reason = format!("a voter serves no clients, and {name} is set");
+                Err(broker_setting(NODE_ROLE_SETTING)?.invalid("voter", reason))
+            }
+        }
+    }
+
+    fn cluster(&self) -> Result<ClusterSettings, MetadataError> {
         let texts = |name: &str| Some(self.list(name).join(",")).filter(|text| !text.is_empty());
-        ClusterSettings {
+        Ok(ClusterSettings {
+            role: self.role()?,
             listen: self.addresses("logway.node.listen").pop(),
             advertised: texts("logway.node.advertised"),
             join: self.addresses("logway.join").iter().map(Endpoint::to_string).collect(),
@@ -678,7 +711,7 @@ impl<'a> Fields<'a> {
             replica_stall_max: self.interval("logway.replica.stall.max.ms"),
             fetch_wait_max: self.interval("replica.fetch.wait.max.ms"),
             fetch_max_bytes: self.positive("replica.fetch.response.max.bytes"),
-        }
+        })
     }
 
     fn authorizer(&self) -> Option<AuthorizerSettings> {

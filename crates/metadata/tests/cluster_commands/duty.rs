@@ -6,7 +6,7 @@ use super::*;
 
 const DUTY: &str = "logway.node.duty";
 
-fn set_duty(
+pub(super) fn set_duty(
     cluster: &mut Cluster,
     resource: ConfigResource,
     duty: Option<&str>,

@@ -28,6 +28,10 @@ impl CallHandler for Calls {
             Kind::Transactions => {
                 Box::pin(async move { node.answer_about_transactions(from.node?, &payload).await })
             }
+            Kind::Holdings => Box::pin(async move {
+                from.node?;
+                Some(node.holdings().await.encode())
+            }),
             Kind::Admission => Box::pin(async move { node.admit_node(&payload).await }),
             Kind::NodeKey => {
                 let directory = node.directory_of_key(&payload);

@@ -213,6 +213,7 @@ fn probe_late_brokers(node: &Arc<Node>, cluster: &Cluster, late_after: Duration)
     }
 }
 
-fn now_ms() -> u64 {
+/// A clock that never goes back, by which is counted who was heard when.
+pub(super) fn now_ms() -> u64 {
     u64::try_from(steady_time().as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,6 +6,8 @@
 //! | is empty | not given | founds a cluster of one |
 //! | is empty | given | asks the cluster to be admitted, and gets a number |
 //!
+//! A voter founds no cluster: there would be no broker in it.
+//!
 //! The number and the directory's id belong together for ever. So the id is drawn and written down before the cluster
 //! is asked: a node that is killed in between asks again as the same one. The file goes when the node has its place in
 //! the quorum; while it is there, no start founds a cluster (nats-server#2792).
@@ -20,7 +22,7 @@ use logway_log::checkpoint::{MetaProperties, joining};
 use logway_log::fs::{Fs, RealFs};
 use logway_log::{LogError, random_uuid};
 use logway_metadata::record::{Endpoint, Listener};
-use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
+use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING, NodeRole};
 use logway_model::{BrokerId, ClusterId, DirectoryId};
 use logway_peers::{Identity, QuorumCalls};
 use logway_quorum::{JoinRequest, Start, join};
@@ -87,6 +89,7 @@ impl Identified {
             find_nodes,
             own: own.collect(),
         };
+        let votes_only = settings.cluster.role == NodeRole::Voter;
         let is_to_join = !seeds.addresses.is_empty();
         let (settings, address, joined, start) = match known {
             Known::Owned { owner, is_joining } => {
@@ -109,6 +112,7 @@ impl Identified {
             }
             // What is missing is said when the directories are opened; nothing is joined or founded before.
             Known::Incomplete => (settings, address(None), None, Start::Found),
+            Known::New(_) if !is_to_join && votes_only => return Err(NodeError::LonelyVoter),
             Known::New(_) if !is_to_join => (settings, address(None), None, Start::Found),
             Known::New(directory) => {
                 let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
@@ -119,8 +123,13 @@ impl Identified {
                 off_thread(move || joining::write(&*files, &root, directory)).await?;
                 let address = address(Some(own_address));
                 let address_of_node = address.to_string();
-                let request =
-                    JoinRequest { id: wanted, directory, address: address_of_node, replaces };
+                let request = JoinRequest {
+                    id: wanted,
+                    directory,
+                    address: address_of_node,
+                    replaces,
+                    votes_only,
+                };
                 let patience = deadline.saturating_duration_since(Instant::now());
                 tracing::info!(%cluster, "asking the cluster to admit this node");
                 let admitted = self::join(

@@ -8,15 +8,19 @@
 //! | [`calls`] | what other nodes ask of this one |
 //! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
 //! | [`controller`] | the active controller hears the brokers, and fences those that are silent |
+//! | [`balancing`] | the active controller moves partitions that nobody has asked it to move |
+//! | [`holdings`] | what a broker's replicas take, and how full its disks are, in bytes |
 //! | [`mutation`] | rules that a node breaks in a simulation of one |
 //! | [`heartbeat`] | what a broker and the controller say to each other, in bytes |
 //!
 //! A node that was not told to listen for others has none of it: it is alone and stays so.
 
 mod admission;
+mod balancing;
 mod calls;
 mod controller;
 mod heartbeat;
+mod holdings;
 mod identity;
 mod mutation;
 mod seeds;
@@ -36,6 +40,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::replication::FetchSessions;
 pub use admission::{AdmissionError, Admitted, AuthorityPem, KnownNodes, be_admitted};
+pub(crate) use balancing::balance_unasked;
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub use identity::{FirstDirectory, way_out};

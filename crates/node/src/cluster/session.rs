@@ -149,9 +149,13 @@ impl Node {
         self.cluster.is_some() && has_sessions(&self.image())
     }
 
-    /// Whether this broker may lead, as far as it knows.
+    /// Whether this node does what it is there for, as far as it knows: a broker may lead, and a voter hears a leader of the
+    /// quorum.
     pub fn is_active(&self) -> bool {
-        self.image().is_active(self.settings.node_id)
+        match self.is_voter() {
+            true => self.quorum.status().leader.is_some(),
+            false => self.image().is_active(self.settings.node_id),
+        }
     }
 
     /// Waits until this node knows all that was committed before it came back. What it holds is judged by that: logs that
@@ -176,7 +180,8 @@ impl Node {
     /// the broker led before it ended, it must not lead on in the same epoch. Its log may be shorter than it was,
     /// and followers would cut off what others have acknowledged.
     pub(crate) async fn begin_life(self: &Arc<Self>) -> Result<Option<Life>, NodeError> {
-        if !self.lives_in_cluster() || self.breaks(Mutation::LeadsBeforeItsLife) {
+        if !self.lives_in_cluster() || self.is_voter() || self.breaks(Mutation::LeadsBeforeItsLife)
+        {
             return Ok(None);
         }
         let before = self.quorum.indexed_image();
@@ -203,7 +208,8 @@ impl Node {
 
     /// Waits until this broker may lead, if it belongs to a cluster of several nodes.
     pub(crate) async fn wait_until_active(&self) {
-        let Some(cluster) = self.cluster.as_ref().filter(|_| self.lives_in_cluster()) else {
+        let lives = self.lives_in_cluster() && !self.is_voter();
+        let Some(cluster) = self.cluster.as_ref().filter(|_| lives) else {
             return;
         };
         cluster.begun().await;
@@ -212,8 +218,13 @@ impl Node {
         while !self.image().is_active(self.settings.node_id) && images.changed().await.is_ok() {}
     }
 
-    /// Hands over what this broker leads, before a clean stop (KIP-841): so nobody has to notice that it is gone.
+    /// Hands over what this broker leads, before a clean stop (KIP-841): so nobody has to notice that it is gone. A voter may
+    /// lead the quorum.
     pub async fn leave(&self) {
+        if self.is_voter() {
+            self.quorum.hand_over().await;
+            return;
+        }
         let Some((cluster, epoch)) =
             self.cluster.as_ref().and_then(|cluster| Some((cluster, cluster.session()?)))
         else {

@@ -219,13 +219,12 @@ impl Driver {
         }
     }
 
-    /// Tells the leader where this node is reached now, if the members have something else.
+    /// Tells the leader where this node is reached now and what it is for, if the members have something else.
     fn announce(&mut self) {
         let (shared, now) = (self.shared().clone(), Instant::now());
         let own = shared.member();
         let members = shared.members();
-        let is_as_told =
-            |member: &Member| (&member.addr, member.directory) == (&own.addr, own.directory);
+        let is_as_told = |member: &Member| Member { is_demoted: false, ..member.clone() } == own;
         let is_known = members.nodes.get(&shared.own_id).is_none_or(is_as_told);
         let can_tell = !own.addr.is_empty();
         if is_known || !can_tell || now < self.next_announcement {
@@ -234,7 +233,9 @@ impl Driver {
         self.next_announcement = now + shared.submit_timeout;
         let id = Some(crate::membership::broker_id(shared.own_id));
         let (directory, address) = (own.directory, own.addr.clone());
-        let change = MembersChange::Join(JoinRequest { id, directory, address, replaces: false });
+        let (replaces, votes_only) = (false, own.votes_only);
+        let change =
+            MembersChange::Join(JoinRequest { id, directory, address, replaces, votes_only });
         let leader = self.leader.clone();
         self.calls.spawn(async move {
             if let Err(error) = leader.change_members(change).await {

@@ -65,7 +65,8 @@ impl Consensus {
             Admission::Put(id) => {
                 let known = members.nodes.get(&id).cloned().unwrap_or_default();
                 let (addr, directory) = (request.address.clone(), request.directory);
-                self.put(id, Member { addr, directory, ..known }).await?;
+                let votes_only = request.votes_only;
+                self.put(id, Member { addr, directory, votes_only, ..known }).await?;
                 Ok(self.members_done(id))
             }
         }

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     address: String,
     pub(super) timings: Timings,
     pub(super) voters_max: usize,
+    /// This node is there to vote, and for nothing else.
+    votes_only: bool,
     pub(super) submit_timeout: Duration,
     pub(super) mutation: Option<Mutation>,
     pub(super) disk_work: crate::options::DiskWork,
@@ -92,6 +94,7 @@ impl Shared {
             address: options.address.clone(),
             timings: options.timings,
             voters_max: options.voters_max,
+            votes_only: options.votes_only,
             submit_timeout: options.submit_timeout,
             mutation: options.mutation,
             disk_work: options.disk_work.clone(),
@@ -137,7 +140,12 @@ impl Shared {
 
     /// This node as a member.
     pub(super) fn member(&self) -> Member {
-        Member { addr: self.address.clone(), directory: self.own.directory, is_demoted: false }
+        Member {
+            addr: self.address.clone(),
+            directory: self.own.directory,
+            votes_only: self.votes_only,
+            is_demoted: false,
+        }
     }
 
     /// Others say that this node was removed from the cluster, or its own image does.

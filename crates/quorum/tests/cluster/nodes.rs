@@ -175,6 +175,7 @@ impl Nodes {
             directory: node.directory,
             address: node.address.clone(),
             replaces: node.replaces,
+            votes_only: false,
         };
         let others: Vec<String> = self.all.values().map(|node| node.address.clone()).collect();
         let others: Vec<String> = others.into_iter().filter(|at| *at != node.address).collect();

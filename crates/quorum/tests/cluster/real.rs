@@ -54,7 +54,8 @@ impl Machine {
         let address = Machine::address(number);
         let directory = DirectoryId(Uuid([number; 16]));
         let link = self.network.link(&address, &Arc::new(AtomicBool::new(true)));
-        let request = JoinRequest { id: None, directory, address, replaces: false };
+        let request =
+            JoinRequest { id: None, directory, address, replaces: false, votes_only: false };
         let joined = join(link, &[Machine::address(1)], request, Duration::from_secs(30)).await;
         joined.expect("is admitted").id.0
     }

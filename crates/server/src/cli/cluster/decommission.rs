@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use logway_client::Client;
+use logway_metadata::balance::{Goal, Step, plan};
 use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::drain::{known, set_duty};
-use super::plan::{Goal, Step, plan};
 use super::survey::{self, Move, Survey};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;

@@ -96,6 +96,12 @@ pub(super) async fn known(client: &Client, node: BrokerId) -> Result<ClusterStat
     let state = ClusterState::of(client).await?;
     match state.broker(node) {
         Some(_) => Ok(state),
+        None if state.only_votes(node) => {
+            let only_votes = CliError::Input(format!(
+                "node {node} only votes: it leads nothing and holds nothing"
+            ));
+            Err(only_votes.with_hint("'logway cluster remove' takes it out of the cluster"))
+        }
         None => Err(unknown_node(node)),
     }
 }

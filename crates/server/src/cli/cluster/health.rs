@@ -26,6 +26,9 @@ pub(super) struct Health {
     /// They do not answer at the addresses that they advertise
     #[schemars(with = "Vec<i32>")]
     unreachable_brokers: Vec<BrokerId>,
+    /// Voters that are no brokers, and that the leader of the quorum does not hear
+    #[schemars(with = "Vec<i32>")]
+    unreachable_voters: Vec<BrokerId>,
     /// Whether metadata can be changed; `null` from brokers that do not tell
     has_controller: Option<bool>,
     partition_count: usize,
@@ -51,6 +54,7 @@ fn health(state: &ClusterState) -> Health {
         broker_count: state.cluster.brokers.len(),
         fenced_brokers: state.fenced(),
         unreachable_brokers: state.silent.iter().copied().collect(),
+        unreachable_voters: state.unheard_voters(),
         has_controller: state.has_controller(),
         partition_count: state.partitions().count(),
         leaderless_partitions: state.those(is_leaderless),
@@ -70,7 +74,8 @@ fn table(health: &Health) -> Table {
     row("CONTROLLER", health.has_controller.map(yes_or_no).unwrap_or_default());
     row("BROKERS", health.broker_count.to_string());
     row("FENCED", brokers(&health.fenced_brokers));
-    row("UNREACHABLE", brokers(&health.unreachable_brokers));
+    let unreachable = [&health.unreachable_brokers[..], &health.unreachable_voters].concat();
+    row("UNREACHABLE", brokers(&unreachable));
     row("PARTITIONS", health.partition_count.to_string());
     row("LEADERLESS", partitions(&health.leaderless_partitions));
     row("UNDER-REPLICATED", partitions(&health.under_replicated_partitions));
@@ -79,7 +84,7 @@ fn table(health: &Health) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::tests::state;
+    use super::super::state::tests::{replica, state};
     use super::*;
 
     #[test]
@@ -100,6 +105,18 @@ mod tests {
     fn a_broker_that_does_not_answer_is_named_before_it_is_fenced() {
         let mut state = state(&[]);
         state.silent.insert(BrokerId(3));
+        let health = health(&state);
+        assert!(!health.healthy);
+        assert!(table(&health).render().contains("UNREACHABLE       3\n"));
+    }
+
+    #[test]
+    fn a_voter_that_is_no_broker_and_is_not_heard_is_named() {
+        let mut state = state(&[(&[1, 2], &[1, 2])]);
+        state.cluster.brokers.pop();
+        assert!(health(&state).healthy);
+        let quorum = state.quorum.as_mut().expect("it has one");
+        quorum.voters = vec![replica(1, 50_000), replica(2, 50_000), replica(3, 20_000)];
         let health = health(&state);
         assert!(!health.healthy);
         assert!(table(&health).render().contains("UNREACHABLE       3\n"));

@@ -7,7 +7,6 @@ mod health;
 mod info;
 mod move_partition;
 mod moves;
-mod plan;
 mod rebalance;
 mod remove;
 mod safe_to_stop;

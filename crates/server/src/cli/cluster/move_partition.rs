@@ -1,15 +1,24 @@
 //! `logway cluster move`.
 
+use std::time::Duration;
+
 use clap::Args;
+use logway_client::Client;
+use logway_metadata::balance::{Placed, Step};
 use logway_model::{BrokerId, PartitionId, TopicName, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::time::{Instant, sleep};
 
-use super::plan::{Placed, Step};
 use super::survey::{self, Move, Survey, numbers};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format};
+
+/// A broker shows what has arrived within this time.
+const SETTLES_MAX: Duration = Duration::from_secs(10);
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Move one partition to other nodes
 ///
@@ -49,13 +58,37 @@ pub(super) async fn run(args: MoveArgs, global: &GlobalArgs) -> Result<(), CliEr
     survey::begin(&client, std::slice::from_ref(&step)).await?;
     if args.wait {
         survey::wait(&client, |it| it.partition == step.partition).await?;
-        check_arrived(&step, &Survey::of_ongoing(&client).await?.placed())?;
+        check_arrived(&step, &settled(&client, &step).await?)?;
     }
     let begun = Move::of(&step);
     match global.format {
         Format::Json => output::print_json(&Begun(begun)),
         Format::Text => output::print(&survey::text(&[begun])),
     }
+}
+
+/// The partitions, once the one that was moved is not on both its old and its new nodes any more: a broker may know that nothing is on its way,
+/// and still be about to show it.
+async fn settled(client: &Client, step: &Step) -> Result<Vec<Placed>, CliError> {
+    let deadline = Instant::now() + SETTLES_MAX;
+    loop {
+        let placed = Survey::of_ongoing(client).await?.placed();
+        let known = placed.iter().find(|it| it.partition == step.partition);
+        let is_between = known.is_some_and(|known| is_between(step, &known.replicas));
+        if !is_between || Instant::now() >= deadline {
+            return Ok(placed);
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Whether a partition has all replicas that it is to have, and some that it had.
+fn is_between(step: &Step, now: &[BrokerId]) -> bool {
+    let is_known = |id: &BrokerId| step.to.contains(id) || step.from.contains(id);
+    now.len() > step.to.len()
+        && now != step.from
+        && now.iter().all(is_known)
+        && step.to.iter().all(|id| now.contains(id))
 }
 
 /// Fails if the partition is not where it was to go: somebody may have cancelled the move, or begun another one.
@@ -81,6 +114,17 @@ fn check_arrived(step: &Step, placed: &[Placed]) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_on_old_and_new_nodes_is_not_settled() {
+        let ids = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect::<Vec<_>>();
+        let partition = TopicPartition::new(TopicName::new("t").expect("a name"), PartitionId(0));
+        let step = Step { partition, from: ids(&[1, 2]), to: ids(&[3, 2]), bytes: 0 };
+        assert!(is_between(&step, &ids(&[3, 2, 1])));
+        for settled in [&[3, 2][..], &[1, 2], &[3, 2, 4], &[3, 1]] {
+            assert!(!is_between(&step, &ids(settled)), "{settled:?}");
+        }
+    }
 
     #[test]
     fn a_move_that_somebody_else_has_ended_is_told() {

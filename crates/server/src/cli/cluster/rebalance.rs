@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use logway_metadata::balance::{Goal, Placed, Step, plan};
 use logway_model::{BrokerId, TopicName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::plan::{Goal, Placed, Step, plan};
 use super::survey::{self, Move, Survey};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_client::{
-    Client, ClientError, ClusterDescription, ClusterMetadata, DescribedBroker, MissingTopic,
-    PartitionMetadata, QuorumDescription, QuorumReplica, TopicSelection,
+    BrokerAddress, Client, ClientError, ClusterDescription, ClusterMetadata, DescribedBroker,
+    MissingTopic, PartitionMetadata, QuorumDescription, QuorumReplica, TopicSelection,
 };
 use logway_model::{BrokerId, TopicPartition};
 use schemars::JsonSchema;
@@ -112,6 +112,14 @@ impl ClusterState {
         fenced.map(|broker| broker.id).collect()
     }
 
+    /// The voters that are no brokers, and that the leader of the quorum does not hear.
+    pub(super) fn unheard_voters(&self) -> Vec<BrokerId> {
+        let voters = self.quorum.iter().flat_map(|quorum| &quorum.voters);
+        let unheard =
+            voters.filter(|voter| self.broker(voter.id).is_none() && !self.is_alive(voter));
+        unheard.map(|voter| voter.id).collect()
+    }
+
     /// Whether it is a broker that answers, and may lead.
     pub(super) fn serves(&self, id: BrokerId) -> bool {
         self.broker(id).is_some() && self.node_state(id) == NodeState::Active
@@ -134,12 +142,12 @@ impl ClusterState {
         }
     }
 
-    /// What a broker does, or a voter that is none.
+    /// What a broker does, or a node of the quorum that is none.
     pub(super) fn node_state(&self, id: BrokerId) -> NodeState {
         let broker = self.broker(id);
-        let mut voters = self.quorum.iter().flat_map(|quorum| &quorum.voters);
-        let is_alive = match voters.find(|voter| voter.id == id && broker.is_none()) {
-            Some(voter) => self.is_alive(voter),
+        let mut members = self.quorum.iter().flat_map(|quorum| quorum.replicas());
+        let is_alive = match members.find(|member| member.id == id && broker.is_none()) {
+            Some(member) => self.is_alive(member),
             None => !self.silent.contains(&id),
         };
         match broker {
@@ -147,6 +155,18 @@ impl ClusterState {
             Some(broker) if broker.is_fenced => NodeState::Fenced,
             _ => NodeState::Active,
         }
+    }
+
+    /// Where other nodes reach a node of the quorum, if the broker tells.
+    pub(super) fn node_address(&self, id: BrokerId) -> Option<&BrokerAddress> {
+        let node = self.quorum.as_ref()?.nodes.iter().find(|node| node.id == id)?;
+        node.listeners.first().map(|(_, address)| address)
+    }
+
+    /// Whether it only votes, or is about to: a node of the quorum that is no broker.
+    pub(super) fn only_votes(&self, id: BrokerId) -> bool {
+        let mut members = self.quorum.iter().flat_map(|quorum| quorum.replicas());
+        self.broker(id).is_none() && members.any(|member| member.id == id)
     }
 
     /// The leader of the quorum, if it leads anybody.
@@ -163,12 +183,13 @@ impl ClusterState {
         Some(is_led && alive.len() >= majority(quorum.voters.len()))
     }
 
-    /// Whether every partition can be read and written, has all its replicas, and every broker serves.
+    /// Whether every partition can be read and written, has all its replicas, every broker serves, and every voter is alive.
     pub(super) fn is_healthy(&self) -> bool {
         let is_whole = |partition: &PartitionMetadata| {
             !is_leaderless(partition) && !is_under_replicated(partition)
         };
         self.fenced().is_empty()
+            && self.unheard_voters().is_empty()
             && self.silent.is_empty()
             && self.has_controller() != Some(false)
             && self.partitions().all(|(_, partition)| is_whole(partition))
@@ -218,7 +239,7 @@ async fn silent(client: &Client, brokers: &[DescribedBroker]) -> BTreeSet<Broker
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use logway_client::{BrokerAddress, TopicMetadata};
+    use logway_client::TopicMetadata;
     use logway_model::{
         ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName,
     };

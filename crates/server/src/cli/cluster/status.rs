@@ -62,14 +62,17 @@ pub(super) struct Status {
     under_replicated_partitions: Vec<Partition>,
 }
 
-/// A broker, or a voter that is none.
+/// A broker, or a node of the quorum that is none.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Node {
     #[schemars(with = "i32")]
     id: BrokerId,
+    /// Where clients reach it, or, if it is no broker, other nodes
     host: Option<String>,
     port: Option<u16>,
     rack: Option<String>,
+    /// Whether it can hold partitions; what is no broker only votes
+    broker: bool,
     /// `fenced` if the controller keeps it from serving, `unreachable` if it does not answer from here
     state: NodeState,
     /// Whether it votes in the quorum; `null` if it has no copy of the metadata, or the broker does not tell
@@ -160,17 +163,17 @@ fn status(state: &ClusterState, in_sync_min: &BTreeMap<TopicName, usize>) -> Sta
     }
 }
 
-/// The brokers, and the voters that are none.
+/// The brokers, and the members of the quorum that are none.
 fn nodes(state: &ClusterState, stops: &Stops) -> Vec<Node> {
     let brokers = state.cluster.brokers.iter().map(|broker| broker.id);
-    let voters = state.quorum.iter().flat_map(|quorum| &quorum.voters).map(|voter| voter.id);
-    let ids: BTreeSet<BrokerId> = brokers.chain(voters).collect();
+    let members = state.quorum.iter().flat_map(|quorum| quorum.replicas()).map(|it| it.id);
+    let ids: BTreeSet<BrokerId> = brokers.chain(members).collect();
     ids.into_iter().map(|id| node(id, state, stops)).collect()
 }
 
 fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
     let broker = state.broker(id);
-    let address = broker.map(|broker| &broker.address);
+    let address = broker.map(|broker| &broker.address).or_else(|| state.node_address(id));
     let quorum = state.quorum.as_ref();
     let is_voter = quorum.map(|quorum| quorum.voters.iter().any(|voter| voter.id == id));
     let replica = quorum.and_then(|quorum| quorum.replicas().find(|replica| replica.id == id));
@@ -185,6 +188,7 @@ fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
         host: address.map(|address| address.host.clone()),
         port: address.map(|address| address.port),
         rack: broker.and_then(|broker| broker.rack.clone()),
+        broker: broker.is_some(),
         state: state.node_state(id),
         voter: replica.and(is_voter),
         lag: leader_end.zip(own_end).map(|(leader, own)| leader - own),
@@ -245,7 +249,7 @@ fn node_table(status: &Status) -> Table {
         table.row([
             node.id.to_string(),
             node.state.name().to_owned(),
-            role(node, status).to_owned(),
+            role(node, status),
             node.lag.map(|lag| lag.to_string()).unwrap_or_default(),
             node.out_of_sync.to_string(),
             address.unwrap_or_default(),
@@ -260,17 +264,20 @@ fn node_table(status: &Status) -> Table {
 }
 
 /// In the quorum.
-fn role(node: &Node, status: &Status) -> &'static str {
-    match node.voter {
+fn role(node: &Node, status: &Status) -> String {
+    let role = match node.voter {
         Some(true) if Some(node.id) == status.controller => "leader",
         Some(true) => "voter",
         Some(false) => "observer",
         None => "",
-    }
+    };
+    if node.broker { role.to_owned() } else { format!("{role}, no broker") }
 }
 
 #[cfg(test)]
 mod tests {
+    use logway_client::QuorumNode;
+
     use super::super::state::tests::state;
     use super::*;
 
@@ -303,5 +310,20 @@ NODE  STATE        ROLE    LAG  OUT OF SYNC  ADDRESS  RACK  SAFE TO STOP
 3     active       voter   2    1            b:9092   -     no, because the quorum would have 1 of the 2 voters that it needs
 ";
         assert_eq!(text(&status(&state, &BTreeMap::from([(topic, 2)]))), expected);
+    }
+
+    #[test]
+    fn a_node_that_only_votes_is_shown_as_no_broker() {
+        let mut state = state(&[(&[1, 2], &[1, 2])]);
+        state.cluster.brokers.pop();
+        let listeners = vec![("NODE".to_owned(), BrokerAddress::new("v", 9093))];
+        let quorum = state.quorum.as_mut().expect("it has one");
+        quorum.nodes.push(QuorumNode { id: BrokerId(3), listeners });
+        let status = status(&state, &BTreeMap::new());
+        let shown = node_table(&status).render();
+        let line = shown.lines().last().expect("there are nodes");
+        let expected = "3     active  voter, no broker  2    0            v:9093   -     yes";
+        assert_eq!(line, expected);
+        assert!(status.healthy);
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove, Placement};
+use logway_metadata::balance::{Holder, Placed, Step};
 use logway_metadata::settings::broker::{CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING};
 use logway_model::{BrokerId, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::plan::{Holder, Placed, Step};
 use super::state::ClusterState;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Table};

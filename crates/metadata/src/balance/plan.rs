@@ -14,33 +14,40 @@ use logway_model::{BrokerId, TopicName, TopicPartition};
 
 /// A node that can hold replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Holder {
-    pub(super) id: BrokerId,
-    pub(super) rack: Option<String>,
+pub struct Holder {
+    /// Its number.
+    pub id: BrokerId,
+    /// The failure domain that it stands in, if it has said.
+    pub rack: Option<String>,
 }
 
 /// A partition as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placed {
-    pub(super) partition: TopicPartition,
+pub struct Placed {
+    /// Which one.
+    pub partition: TopicPartition,
     /// As they are to be once what is under way is over.
-    pub(super) replicas: Vec<BrokerId>,
-    pub(super) bytes: u64,
+    pub replicas: Vec<BrokerId>,
+    /// What a replica takes that has everything.
+    pub bytes: u64,
 }
 
 /// A partition that is to be elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) partition: TopicPartition,
-    pub(super) from: Vec<BrokerId>,
-    pub(super) to: Vec<BrokerId>,
+pub struct Step {
+    /// Which one.
+    pub partition: TopicPartition,
+    /// Its replicas, the preferred leader first.
+    pub from: Vec<BrokerId>,
+    /// Those that it is to have.
+    pub to: Vec<BrokerId>,
     /// What is copied.
-    pub(super) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Placed {
     /// The step to other replicas.
-    pub(super) fn step_to(&self, to: Vec<BrokerId>) -> Step {
+    pub fn step_to(&self, to: Vec<BrokerId>) -> Step {
         let new = to.iter().filter(|id| !self.replicas.contains(id)).count();
         Step {
             partition: self.partition.clone(),
@@ -53,13 +60,13 @@ impl Placed {
 
 /// What a plan is for.
 #[derive(Debug, Default)]
-pub(super) struct Goal {
+pub struct Goal {
     /// They end without replicas.
-    pub(super) leaving: BTreeSet<BrokerId>,
+    pub leaving: BTreeSet<BrokerId>,
     /// The number of replicas of some topics; others keep theirs.
-    pub(super) factors: BTreeMap<TopicName, usize>,
+    pub factors: BTreeMap<TopicName, usize>,
     /// Whether nodes get as much as others.
-    pub(super) balances: bool,
+    pub balances: bool,
 }
 
 /// Nodes differ by so much of the mean, before bytes are moved for that alone.
@@ -73,11 +80,7 @@ const EXCHANGED_LOOK: usize = 64;
 /// # Errors
 ///
 /// Says for which partition there are too few nodes.
-pub(super) fn plan(
-    holders: &[Holder],
-    partitions: &[Placed],
-    goal: &Goal,
-) -> Result<Vec<Step>, String> {
+pub fn plan(holders: &[Holder], partitions: &[Placed], goal: &Goal) -> Result<Vec<Step>, String> {
     let mut planning = Planning::new(holders, partitions, &goal.leaving);
     for (index, placed) in partitions.iter().enumerate() {
         let wanted = goal.factors.get(&placed.partition.topic).copied();

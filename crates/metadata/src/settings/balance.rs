@@ -1,0 +1,44 @@
+//! The settings by which a cluster evens itself out.
+
+use super::broker::{
+    AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_LAST_SETTING,
+    AUTO_BALANCE_SETTING,
+};
+use super::definition::{Kind, Setting};
+
+pub(super) static BALANCE_SETTINGS: &[Setting] = &[
+    Setting::dynamic(
+        AUTO_BALANCE_SETTING,
+        Kind::Boolean,
+        "false",
+        "",
+        "Whether the cluster moves partitions by itself: after a broker has joined, when one is gone for long, and when a \
+         disk is too full. The controller makes the plan of `logway cluster rebalance`, or of `logway cluster decommission` for \
+         one that is gone, and begins it when nothing else is on its way. `logway cluster moves --cancel` puts it back; the same \
+         is not begun again. It is set for all brokers.",
+    ),
+    Setting::dynamic(
+        AUTO_BALANCE_DISK_SETTING,
+        Kind::Int { min: 1, max: 100, special: None },
+        "80",
+        "percent",
+        "How full a disk with a log directory may become before the cluster evens itself out, with \
+         `logway.auto.balance.enable`. Once it has, the disk has to become 5 percentage points emptier before it can be an \
+         occasion again. Set for all brokers.",
+    ),
+    Setting::dynamic(
+        AUTO_BALANCE_GONE_SETTING,
+        Kind::long(1_000),
+        "1800000",
+        "ms",
+        "How long a broker may not be heard before others get its replicas, with `logway.auto.balance.enable`. Another \
+         controller counts anew. Set for all brokers.",
+    ),
+    Setting::at_start(
+        AUTO_BALANCE_LAST_SETTING,
+        Kind::Text,
+        None,
+        "",
+        "What the cluster has last moved by itself, and why. The controller writes it; it is there to be read.",
+    ),
+];
