@@ -19,6 +19,7 @@ import multiprocessing
 import socket
 import statistics
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import cbor
@@ -194,7 +195,9 @@ def main():
     if not is_own():
         raise SystemExit(WITHOUT)
     listen = {"kinesis.listen": "127.0.0.1:0"}
-    with Logway("kinesis-speed", listen) as plain, SecuredLogway("kinesis-speed-signed", listen | {"kinesis.tls": "false"}) as signed:
+    with ExitStack() as servers:
+        plain = servers.enter_context(Logway("kinesis-speed", listen))
+        signed = servers.enter_context(SecuredLogway("kinesis-speed-signed", listen | {"kinesis.tls": "false"}))
         key = signed.access_key()
         doors = [
             Door("JSON", plain),
@@ -204,12 +207,9 @@ def main():
             Door("Kafka's protocol", plain, None),
         ]
         if not options.without_emulators:
-            doors += [Door(it.kind, it("kinesis-speed").start()) for it in (Kinesalite, KinesisMock)]
-        try:
-            show(doors, measure(doors, options.rounds, options.connections, options.seconds))
-        finally:
-            for door in doors:
-                door.server.kill()
+            started = [servers.enter_context(emulator("kinesis-speed")) for emulator in (Kinesalite, KinesisMock)]
+            doors += [Door(server.kind, server) for server in started]
+        show(doors, measure(doors, options.rounds, options.connections, options.seconds))
 
 
 if __name__ == "__main__":
