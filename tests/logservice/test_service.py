@@ -46,7 +46,12 @@ class Services(unittest.TestCase):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
 
     def test_reflection(self):
-        info = self.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        for version in ("v1", "v1alpha"):
+            with self.subTest(version):
+                self.check_reflection(version)
+
+    def check_reflection(self, version: str):
+        info = self.channel.stream_stream(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")
         listed, described = info(iter([message((7, b"")), message((4, b"logspec.Log"))]))
         self.assertIn(b"logway.log.v1.LogService", listed)
         # Of the answer, the file is the last thing but for lengths.
@@ -108,6 +113,50 @@ class Secured(unittest.TestCase):
         with self.assertRaises(grpc.RpcError) as caught:
             self.info(*asked)
         return caught.exception.code()
+
+    def appended(self, identity: str, log: str, session: bytes = b"") -> log_pb2.AppendOpened:
+        """Opens a session or goes on with one, and appends a record."""
+        opening = log_pb2.AppendRequest(open=log_pb2.OpenAppend(session=session))
+        append = log_pb2.Append(sequence=1, log=log, records=[log_pb2.NewRecord(value=b"x")])
+        with connect(self.mutual, self.credentials(identity)) as channel:
+            service = log_pb2_grpc.LogServiceStub(channel)
+            opened, appended = service.Append(iter([opening, log_pb2.AppendRequest(append=append)]), timeout=30)
+            self.assertEqual(appended.appended.sequence, 1)
+            return opened.opened
+
+    def test_a_session_is_its_users_alone(self):
+        self.broker.logway("topic", "create", "shared")
+        for user in ("alice", "bob"):
+            self.broker.allow(user, "--topic", "shared", "--operation", "write")
+        session = self.appended("alice", "shared").session
+        self.assertEqual(self.appended("alice", "shared", session).session, session)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.appended("bob", "shared", session)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("bob", caught.exception.details())
+
+    def test_who_may_only_delete(self):
+        self.broker.logway("topic", "create", "old")
+        self.broker.allow("carol", "--topic", "old", "--operation", "delete")
+        with connect(self.mutual, self.credentials("carol")) as channel:
+            service = log_pb2_grpc.LogServiceStub(channel)
+            self.assertEqual(service.Truncate(log_pb2.TruncateRequest(log="old"), timeout=30).start_offset, 0)
+            # As in Kafka, who may delete may know of it.
+            self.assertEqual(service.Info(log_pb2.InfoRequest(log="old"), timeout=30).log, "old")
+            spec, named = spec_pb2_grpc.LogStub(channel), [("log", "old")]
+            self.assertTrue(spec.Discard(spec_pb2.DiscardRequest(firstIndex=1), metadata=named).HasField("ok"))
+            refused = {
+                "read": lambda: list(service.Read(log_pb2.ReadRequest(log="old", until_end=True), timeout=30)),
+                "append": lambda: self.appended("carol", "old"),
+                "append by Akutan's": lambda: list(spec.Append(
+                    iter([spec_pb2.AppendRequest(sequence=1, proposals=[b"x"])]), metadata=named, timeout=30)),
+                "discard beyond the end": lambda: spec.Discard(
+                    spec_pb2.DiscardRequest(firstIndex=500), metadata=named, timeout=30),
+            }
+            for what, call in refused.items():
+                with self.subTest(what), self.assertRaises(grpc.RpcError) as caught:
+                    call()
+                self.assertEqual(caught.exception.code(), grpc.StatusCode.PERMISSION_DENIED)
 
     def test_a_password(self):
         def basic(password):

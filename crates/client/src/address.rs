@@ -21,6 +21,28 @@ impl BrokerAddress {
         BrokerAddress { host: host.into(), port }
     }
 
+    /// Reads an address of a service that has another port where none is named.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no address.
+    pub fn parse_with_port(text: &str, default_port: u16) -> Result<BrokerAddress, InvalidAddress> {
+        let invalid = |reason| InvalidAddress { text: text.to_owned(), reason };
+        let (host, port) = split_port(text).map_err(invalid)?;
+        let port = match port {
+            None => default_port,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|&port| port != 0)
+                .ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?,
+        };
+        if host.is_empty() {
+            return Err(invalid("the host is missing"));
+        }
+        Ok(BrokerAddress::new(host, port))
+    }
+
     /// Reads a list separated by commas; empty entries are skipped.
     ///
     /// # Errors
@@ -57,20 +79,7 @@ impl FromStr for BrokerAddress {
     type Err = InvalidAddress;
 
     fn from_str(text: &str) -> Result<BrokerAddress, InvalidAddress> {
-        let invalid = |reason| InvalidAddress { text: text.to_owned(), reason };
-        let (host, port) = split_port(text).map_err(invalid)?;
-        let port = match port {
-            None => DEFAULT_PORT,
-            Some(port) => port
-                .parse()
-                .ok()
-                .filter(|&port| port != 0)
-                .ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?,
-        };
-        if host.is_empty() {
-            return Err(invalid("the host is missing"));
-        }
-        Ok(BrokerAddress::new(host, port))
+        BrokerAddress::parse_with_port(text, DEFAULT_PORT)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::names::{Account, Named, shard_id, shard_of_id};
 use crate::service::Service;
 use crate::shape::Operation;
-use crate::token::Sealer;
+use crate::token::TokenSealer;
 use crate::validate::missing;
 use crate::value::Structure;
 
@@ -279,10 +279,9 @@ impl Call {
     }
 
     /// Seals and opens tokens.
-    pub(crate) fn sealer(&self, image: &MetadataImage) -> Result<Sealer, ApiError> {
-        let streams = image.streams();
-        let key = streams.map(|streams| streams.token_key);
-        key.map(Sealer::new).ok_or_else(|| ApiError::internal("no stream was made yet"))
+    pub(crate) fn sealer(&self, image: &MetadataImage) -> Result<TokenSealer, ApiError> {
+        let key = image.sealing_key();
+        key.map(TokenSealer::new).ok_or_else(|| ApiError::internal("no stream was made yet"))
     }
 
     /// Has a change of the metadata committed.

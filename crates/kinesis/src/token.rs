@@ -12,21 +12,18 @@
 //! | 8 | what else a page needs |
 //! | 64 | zero: AWS's tokens are at least this long, and some clients store them so |
 //! | N | the name of a stream, for a page of streams |
-//! | 16 | the beginning of HMAC-SHA-256 over all before it |
+//! | 16 | the [seal](logway_security::seal) of all before it |
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
 use logway_model::{Offset, PartitionId, TopicId, Uuid};
-use logway_security::signature_v4::mac;
-use sha2::Sha256;
+use logway_security::seal::{SEAL_BYTES, Sealer};
 
 /// How long a token is good for, in ms.
 pub(crate) const LIFE_MS: i64 = 300_000;
 
 const HEAD: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
 const CONTENT_BYTES: usize = 128;
-const SEAL_BYTES: usize = 16;
 const TOKEN_BYTES: usize = 8 + CONTENT_BYTES + SEAL_BYTES;
 
 /// Names of topics are not longer.
@@ -63,13 +60,13 @@ pub(crate) struct Token {
 }
 
 /// Seals tokens, and opens those that were sealed with the same key.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sealer([Uuid; 2]);
+#[derive(Clone, Copy)]
+pub(crate) struct TokenSealer(Sealer);
 
-impl Sealer {
+impl TokenSealer {
     /// With the key of the cluster.
-    pub(crate) fn new(key: [Uuid; 2]) -> Sealer {
-        Sealer(key)
+    pub(crate) fn new(key: [Uuid; 2]) -> TokenSealer {
+        TokenSealer(Sealer::new(key, "kinesis token"))
     }
 
     /// The text of a token.
@@ -88,8 +85,8 @@ impl Sealer {
         bytes[48..56].copy_from_slice(&token.made_ms.to_be_bytes());
         bytes[56..64].copy_from_slice(&token.extra.to_be_bytes());
         bytes.extend_from_slice(name.as_bytes());
-        let mac = self.mac(&bytes).finalize().into_bytes();
-        bytes.extend_from_slice(&mac[..SEAL_BYTES]);
+        let seal = self.0.seal(&bytes);
+        bytes.extend_from_slice(&seal);
         STANDARD.encode(bytes)
     }
 
@@ -107,8 +104,10 @@ impl Sealer {
             return None;
         }
         let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_BYTES)?;
-        let (content, seal) = bytes.split_at(bytes.len() - SEAL_BYTES);
-        self.mac(content).verify_truncated_left(seal).ok()?;
+        let (content, seal) = bytes.split_last_chunk()?;
+        if !self.0.is_seal(seal, content) {
+            return None;
+        }
         let number = |at: usize| i64::from_be_bytes(std::array::from_fn(|index| bytes[at + index]));
         if bytes[..8] != HEAD || bytes[8] != purpose as u8 {
             return None;
@@ -123,11 +122,6 @@ impl Sealer {
             extra: number(56),
         };
         Some((token, name))
-    }
-
-    fn mac(&self, content: &[u8]) -> Hmac<Sha256> {
-        let key = [self.0[0].0, self.0[1].0].concat();
-        mac(&key, content)
     }
 }
 
@@ -146,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_with_its_key_and_for_its_purpose_alone() {
-        let sealer = Sealer::new([Uuid([1; 16]), Uuid([2; 16])]);
+        let sealer = TokenSealer::new([Uuid([1; 16]), Uuid([2; 16])]);
         let text = sealer.seal(&TOKEN);
         assert!((152..=280).contains(&text.len()), "{}", text.len());
         assert_eq!(sealer.open(&text, Purpose::Iterator), Some(TOKEN));
@@ -156,13 +150,13 @@ mod tests {
         let opened = sealer.open_with_name(&named, Purpose::Iterator);
         assert_eq!(opened, Some((TOKEN, "clicks".to_owned())));
         assert_eq!(sealer.open(&named, Purpose::Iterator), None, "it has no place for a name");
-        let other = Sealer::new([Uuid([1; 16]), Uuid([3; 16])]);
+        let other = TokenSealer::new([Uuid([1; 16]), Uuid([3; 16])]);
         assert_eq!(other.open(&text, Purpose::Iterator), None);
     }
 
     #[test]
     fn no_bit_of_a_token_can_be_altered() {
-        let sealer = Sealer::new([Uuid([1; 16]), Uuid([2; 16])]);
+        let sealer = TokenSealer::new([Uuid([1; 16]), Uuid([2; 16])]);
         let bytes = STANDARD.decode(sealer.seal(&TOKEN)).expect("is base64");
         for bit in 0..bytes.len() * 8 {
             let mut altered = bytes.clone();

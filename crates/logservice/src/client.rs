@@ -29,6 +29,9 @@ use crate::messages::log::{
     append_request,
 };
 
+/// The port that a host alone means.
+pub const DEFAULT_PORT: u16 = 4572;
+
 /// The largest reply that is taken: more than any record may have.
 const REPLY_BYTES_MAX: usize = 256 << 20;
 

@@ -19,7 +19,8 @@ pub(crate) async fn check(inbound: &mut Inbound<Incoming>) -> Outcome {
         true => Ok(framed(&response(ServingStatus::Serving))),
         false => {
             let message = "there is no such service";
-            Err(Status::new(Code::NotFound, "UNKNOWN_SERVICE", message))
+            Err(Status::new(Code::NotFound, "UNKNOWN_SERVICE", message)
+                .remedy("name a service that reflection lists, or none"))
         }
     }
 }

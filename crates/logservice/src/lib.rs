@@ -34,6 +34,6 @@ mod routes;
 mod server;
 mod service;
 
-pub use client::{AppendSender, LogClient, LogClientError, Replies};
+pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, Replies};
 pub use logway_node::listener::ListenError;
 pub use server::{LogListeners, LogServer};

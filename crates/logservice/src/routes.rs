@@ -65,6 +65,8 @@ const METHODS: &[(&str, Served)] = &[
     ("/grpc.health.v1.Health/Check", Served::HealthCheck),
     ("/grpc.health.v1.Health/Watch", Served::HealthWatch),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Served::Reflect),
+    // The same messages under an older name, by which many tools still ask.
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Served::Reflect),
 ];
 
 impl Served {
@@ -130,7 +132,8 @@ async fn begin(
     let served = METHODS.iter().find(|(it, served)| *it == path && served.is_on(door));
     let Some((_, served)) = served else {
         let message = format!("there is no method {path:.200} here");
-        return Err(Status::new(Code::Unimplemented, "UNKNOWN_METHOD", message));
+        return Err(Status::new(Code::Unimplemented, "UNKNOWN_METHOD", message)
+            .remedy("ask the reflection service what is served here"));
     };
     let deadline = deadline(request.headers())?;
     let known = match served.is_open() {
@@ -146,11 +149,8 @@ async fn begin(
     };
     let logspec_log = || {
         log_name.ok_or_else(|| {
-            Status::new(
-                Code::FailedPrecondition,
-                "NO_LOG",
-                "which log? name it in the metadata 'log'",
-            )
+            Status::new(Code::FailedPrecondition, "NO_LOG", "which log? none is named")
+                .remedy("name it in the metadata 'log'")
         })
     };
     let node = Arc::clone(&service.node);

@@ -74,7 +74,7 @@ pub use scram_credentials::{
 use serde::{Deserialize, Serialize};
 pub use streams::{
     CONSUMERS_MAX, ChangeStream, ChangeStreamsAccount, CreateStream, EndShards, EndedShard,
-    Reshard, Resharding, StreamChange, TAGS_MAX,
+    MakeSealingKey, Reshard, Resharding, StreamChange, TAGS_MAX,
 };
 
 use crate::error::{MetadataError, excerpt};

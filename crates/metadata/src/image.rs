@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use logway_model::{BrokerId, DirectoryId, ProducerId, TopicId, TopicName};
+use logway_model::{BrokerId, DirectoryId, ProducerId, TopicId, TopicName, Uuid};
 use rpds::RedBlackTreeMapSync;
 
 pub use acls::{AclVerdict, Acls};
@@ -300,7 +300,13 @@ impl MetadataImage {
         self.next_producer_id
     }
 
-    /// What all streams share, once a stream was made.
+    /// What front doors seal tokens with, once one of them has needed it: 32 random bytes, the same on each node. It never
+    /// changes.
+    pub fn sealing_key(&self) -> Option<[Uuid; 2]> {
+        self.streams().map(|streams| streams.token_key)
+    }
+
+    /// What all streams share, once a stream was made or [`MetadataImage::sealing_key`] was needed.
     pub fn streams(&self) -> Option<&StreamsRecord> {
         self.streams.as_deref()
     }

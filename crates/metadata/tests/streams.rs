@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use logway_metadata::controller::{
-    AlterConfigs, ChangeStream, Command, ConfigOperation, ControllerCommand, CreatePartitions,
-    CreateStream, EndShards, EndedShard, IncrementalAlterConfigs, OperationKind,
-    PartitionsIncrease, RegisterBroker, Reshard, Resharding, ResourceConfigs, ResourceOperations,
-    StreamChange,
+    AlterConfigs, ChangeStream, ChangeStreamsAccount, Command, ConfigOperation, ControllerCommand,
+    CreatePartitions, CreateStream, EndShards, EndedShard, IncrementalAlterConfigs, MakeSealingKey,
+    OperationKind, PartitionsIncrease, RegisterBroker, Reshard, Resharding, ResourceConfigs,
+    ResourceOperations, StreamChange,
 };
 use logway_metadata::record::{HashKey, HashRange, StreamMode, StreamPhase};
 use logway_metadata::settings::BrokerSettings;
@@ -24,12 +24,17 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn with_stream(shard_count: u32) -> Cluster {
+    fn new() -> Cluster {
         let mut cluster =
             Cluster { image: MetadataImage::default(), broker: BrokerSettings::default() };
         let broker =
             RegisterBroker { id: BrokerId(0), endpoint: None, rack: None, log_dirs: Vec::new() };
         cluster.submit(broker).expect("is new");
+        cluster
+    }
+
+    fn with_stream(shard_count: u32) -> Cluster {
+        let mut cluster = Cluster::new();
         cluster.submit(create("clicks", shard_count)).expect("is new");
         cluster
     }
@@ -315,4 +320,21 @@ fn what_is_part_of_names_has_the_form_of_one() {
         let refused = kinesis(name, value).expect_err("has not the form");
         assert!(refused.contains(name), "{refused}");
     }
+}
+
+#[test]
+fn the_key_of_tokens_is_made_once_and_stays() {
+    let key = |byte| [Uuid([byte; 16]), Uuid([byte + 1; 16])];
+    let mut cluster = Cluster::new();
+    assert_eq!(cluster.image.sealing_key(), None);
+    cluster.submit(MakeSealingKey { key: key(5) }).expect("is made");
+    assert_eq!(cluster.image.sealing_key(), Some(key(5)));
+    cluster.submit(MakeSealingKey { key: key(6) }).expect("is there");
+    cluster.submit(create("clicks", 1)).expect("is made");
+    let account = ChangeStreamsAccount { commitment_since_ms: Some(NOW_MS), token_key: key(7) };
+    cluster.submit(account).expect("is changed");
+    cluster.submit(MakeSealingKey { key: key(8) }).expect("is there");
+    assert_eq!(cluster.image.sealing_key(), Some(key(5)));
+    let streams = cluster.image.streams().expect("is there");
+    assert_eq!(streams.commitment_since_ms, Some(NOW_MS), "is left as it was");
 }

@@ -19,7 +19,7 @@
 //! | [`streams`] | appending and reading wherever a partition is led; ends of closed shards |
 //! | [`listener`], [`accept`], [`handshake`] | where clients connect; their connections, as many as there may be |
 //! | [`http_callers`], [`key_server`] | who asks over HTTP; public keys of who signs tokens, from a server |
-//! | [`access`], `users`, [`delegation_tokens`] | who may do what, whose password is checked, what programs log in with |
+//! | [`access`], `users`, [`delegation_tokens`], `sealing` | who may do what, whose password is checked, what programs log in with; seals of tokens |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`events`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
@@ -56,6 +56,7 @@ pub mod replica;
 pub mod replica_moves;
 mod replication;
 pub mod rising_offset;
+mod sealing;
 mod search;
 pub mod shards;
 pub mod start;

@@ -1,4 +1,21 @@
 //! The appends of one partition, batch by batch.
+//!
+//! # Whose records the log has
+//!
+//! The log knows the records of a session by their number alone. So it takes another stream of the session, which appends other
+//! records, for the same stream that repeats itself. What is in the log beyond the appends that this stream knows of is one of these:
+//!
+//! | records | may be there | are answered |
+//! |---|---|---|
+//! | of the batch under way | after an attempt of it whose outcome is unknown | as appended, if the log has just this batch |
+//! | of an earlier stream of the session | in a session that goes on, until this stream has appended something here itself | as duplicates: the client sends again what had no reply |
+//! | of others | else | with `SESSION_ELSEWHERE`, which ends the stream |
+//!
+//! An earlier stream may still append when this one has begun, such as while its broken connection was not noticed. It has one
+//! batch under way at most. Once this stream has appended a batch, the batch of the earlier one does not follow any more, and the log
+//! refuses it; so from then on there are no records of earlier streams to be found. Two streams that are alive, have gone on
+//! with one session and have appended nothing yet cannot be told apart by this: `docs/LOGSERVICE.md` says that a session is for one stream
+//! at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,17 +24,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_model::{ErrorCode, Offset};
 use logway_node::memory::BudgetShare;
-use logway_node::streams::anywhere::{Partition, Until};
+use logway_node::streams::anywhere::{Appended, Partition, Until};
 use logway_node::{Failure, Node};
 use logway_record::{BatchBuilder, Compression};
 use tokio::time::{Instant, sleep};
 
-use super::request::NewRecords;
-use super::session::Session;
+use super::request::{NewRecords, RECORDS_MAX};
+use super::session::{Session, Stored};
 use crate::grpc::status::{Code, Status};
 
 /// Appends of a lane become one batch up to this size, whatever the topic's bound is: one that is refused is cut.
 const BATCH_BYTES: usize = 512 << 10;
+
+/// Bytes that a batch has for each record beside its content, where records are many.
+const RECORD_OVERHEAD_BYTES: usize = 10;
 
 /// How long an attempt may take.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
@@ -37,6 +57,14 @@ pub(super) struct Pending {
     pub(super) count: u64,
     pub(super) size_bytes: usize,
     pub(super) _share: BudgetShare,
+}
+
+impl Pending {
+    /// About what it has in a batch.
+    fn batch_bytes(&self) -> usize {
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        self.size_bytes.saturating_add(count.saturating_mul(RECORD_OVERHEAD_BYTES))
+    }
 }
 
 /// Where records are.
@@ -63,6 +91,8 @@ pub(super) struct Lane {
     records: u64,
     /// Records of the session that the log has; `None` where it has to be asked.
     stored: Option<u64>,
+    /// Whether an earlier stream of the session may have appended what is found: this one has appended nothing here.
+    may_repeat: bool,
     /// So many appends go alone, since a batch of several was refused.
     alone: usize,
 }
@@ -73,13 +103,16 @@ pub(super) struct Round {
     /// Records of the session before it.
     records: u64,
     stored: Option<u64>,
+    may_repeat: bool,
     end: RoundEnd,
 }
 
 enum RoundEnd {
     UnderWay,
-    /// It is there, at this offset.
+    /// This stream has appended it, at this offset.
     Appended(Offset),
+    /// It is there, at this offset, and an earlier stream may have appended it.
+    Found(Offset),
     /// The log has so many records of the session: some of these appends were there before.
     Stored(u64),
     /// Nothing was appended, and it is the fault of the records.
@@ -89,14 +122,15 @@ enum RoundEnd {
 }
 
 impl Lane {
-    /// Of a session that has had so many records acknowledged, and whose log has so many.
-    pub(super) fn at(acknowledged: u64, stored: u64) -> Lane {
-        Lane { records: acknowledged, stored: Some(stored), ..Lane::default() }
+    /// Of a new session.
+    pub(super) fn new() -> Lane {
+        Lane { stored: Some(0), ..Lane::default() }
     }
 
-    /// Of a session that goes on and has had nothing acknowledged here.
-    pub(super) fn unknown() -> Lane {
-        Lane::default()
+    /// Of a session that goes on. It has had so many records acknowledged here, and the log has so many; `None` where the log
+    /// was not asked.
+    pub(super) fn going_on(acknowledged: u64, stored: Option<u64>) -> Lane {
+        Lane { records: acknowledged, stored, may_repeat: true, ..Lane::default() }
     }
 
     pub(super) fn push(&mut self, pending: Pending) {
@@ -111,7 +145,7 @@ impl Lane {
         self.has_round = true;
         let (mut pendings, mut bytes) = (Vec::new(), 0);
         while let Some(next) = self.waiting.front() {
-            bytes += next.size_bytes;
+            bytes += next.batch_bytes();
             let is_enough = self.alone > 0 || bytes > BATCH_BYTES;
             if !pendings.is_empty() && is_enough {
                 break;
@@ -123,6 +157,7 @@ impl Lane {
             pendings,
             records: self.records,
             stored: self.stored,
+            may_repeat: self.may_repeat,
             end: RoundEnd::UnderWay,
         })
     }
@@ -134,14 +169,10 @@ impl Lane {
         let mut done = Vec::with_capacity(pendings.len());
         match end {
             RoundEnd::Appended(first) => {
-                let mut next = first;
-                for pending in pendings {
-                    let first_offset = Some(next);
-                    next = next + signed(pending.count);
-                    done.push(self.placed(pending, first_offset, false));
-                }
-                self.stored = Some(self.records);
+                self.may_repeat = false;
+                self.place_all(pendings, first, false, &mut done);
             }
+            RoundEnd::Found(first) => self.place_all(pendings, first, true, &mut done),
             RoundEnd::Stored(stored) => {
                 self.stored = Some(stored);
                 let mut left = Vec::new();
@@ -152,9 +183,9 @@ impl Lane {
                     }
                 }
                 if stored > self.records && !left.is_empty() {
-                    let message =
-                        "the log has a part of an append: it was sent with other records before";
-                    return Err(Status::new(Code::Aborted, "SESSION_ELSEWHERE", message));
+                    return Err(elsewhere(
+                        "the log has a part of an append: it was sent with other records before",
+                    ));
                 }
                 left.into_iter().rev().for_each(|pending| self.waiting.push_front(pending));
             }
@@ -173,6 +204,23 @@ impl Lane {
             }
         }
         Ok(done)
+    }
+
+    /// Of a batch that begins at an offset.
+    fn place_all(
+        &mut self,
+        pendings: Vec<Pending>,
+        first: Offset,
+        is_duplicate: bool,
+        done: &mut Vec<Done>,
+    ) {
+        let mut next = first;
+        for pending in pendings {
+            let first_offset = Some(next);
+            next = next + signed(pending.count);
+            done.push(self.placed(pending, first_offset, is_duplicate));
+        }
+        self.stored = Some(self.records);
     }
 
     fn placed(
@@ -242,8 +290,9 @@ impl Round {
         until: Until,
     ) -> Result<RoundEnd, Status> {
         let give_up_at = Instant::now() + ROUND_MAX;
-        let (mut must_ask, mut was_sent) = (self.stored.is_none(), false);
-        let count: u64 = self.pendings.iter().map(|pending| pending.count).sum();
+        // Whether an attempt of this round may have appended the batch.
+        let mut may_be_own = false;
+        let mut must_ask = self.stored.is_none();
         let is_behind = self.stored.is_some_and(|stored| stored > self.records);
         if let (true, Some(stored)) = (is_behind, self.stored) {
             return Ok(RoundEnd::Stored(stored));
@@ -256,12 +305,7 @@ impl Round {
             if must_ask {
                 match session.stored(node, partition, self.records).await {
                     Ok(Some(stored)) if stored.records > self.records => {
-                        let is_all_of_it = stored.records == self.records + count;
-                        return Ok(match was_sent && is_all_of_it {
-                            // What was sent is one batch, so that the offsets are known.
-                            true => RoundEnd::Appended(stored.end + -signed(count)),
-                            false => RoundEnd::Stored(stored.records),
-                        });
+                        return self.found(stored, may_be_own);
                     }
                     Ok(Some(stored)) if stored.records == self.records => must_ask = false,
                     Ok(_) => return Err(forgotten()),
@@ -272,12 +316,18 @@ impl Round {
                     }
                 }
             }
-            was_sent = true;
             let deadline = give_up_at.min(Instant::now() + ATTEMPT_MAX);
             let batches = vec![(partition, batch.clone())];
             let outcome = node.append_anywhere(batches, until, deadline).await.pop();
             let failure = match outcome {
-                Some(Ok(appended)) => return Ok(RoundEnd::Appended(appended.base_offset)),
+                Some(Ok(Appended { base_offset, is_duplicate, .. })) => {
+                    return match is_duplicate {
+                        false => Ok(RoundEnd::Appended(base_offset)),
+                        true if self.may_repeat => Ok(RoundEnd::Found(base_offset)),
+                        true if may_be_own => Ok(RoundEnd::Appended(base_offset)),
+                        true => Err(elsewhere(OF_OTHERS)),
+                    };
+                }
                 Some(Err(failure)) => failure,
                 None => {
                     return Err(Status::new(Code::Internal, "INTERNAL", "see the broker's log"));
@@ -290,13 +340,38 @@ impl Round {
                     return Err(failure.into());
                 }
                 Next::Again => {}
-                Next::Ask => must_ask = true,
+                Next::Ask => {
+                    must_ask = true;
+                    may_be_own |= failure.code != ErrorCode::OutOfOrderSequenceNumber;
+                }
             }
             sleep(RETRY).await;
         }
     }
 
+    /// What the log has beyond what this stream knows of.
+    fn found(&self, stored: Stored, may_be_own: bool) -> Result<RoundEnd, Status> {
+        let count = self.count();
+        // What was sent is one batch, so that the offsets are known.
+        let first = stored.end + -signed(count);
+        match may_be_own && stored.records == self.records + count {
+            true if self.may_repeat => Ok(RoundEnd::Found(first)),
+            true => Ok(RoundEnd::Appended(first)),
+            false if self.may_repeat => Ok(RoundEnd::Stored(stored.records)),
+            false => Err(elsewhere(OF_OTHERS)),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.pendings.iter().map(|pending| pending.count).sum()
+    }
+
     fn batch(&self, session: Session) -> Result<Bytes, Failure> {
+        let count = self.count();
+        if count > RECORDS_MAX {
+            let message = format!("an append of {count} records; {RECORDS_MAX} are the most");
+            return Err(Failure::new(ErrorCode::MessageTooLarge, message));
+        }
         let (id, epoch) = session.producer();
         let sequence = Session::sequence_behind(self.records);
         let mut batch = BatchBuilder::new(Compression::None).with_producer(id, epoch, sequence);
@@ -311,6 +386,15 @@ impl Round {
 /// A count of records, of which a batch has fewer than 2^31.
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Said of records that this stream does not know of.
+const OF_OTHERS: &str = "the log has records of the session that this stream has not appended";
+
+fn elsewhere(message: &'static str) -> Status {
+    Status::new(Code::Aborted, "SESSION_ELSEWHERE", message).remedy(
+        "use a session on one stream at a time; begin a new session, and look yourself whether the last appends are there",
+    )
 }
 
 fn forgotten() -> Status {

@@ -39,7 +39,7 @@ use crate::messages::log::{
 use crate::metrics::Open;
 use lane::{Done, Lane, Pending, Round};
 use request::{AppendMessage, Destination, NewRecords, Request};
-use session::Session;
+use session::{OpenedSession, Session};
 
 /// Bytes of appends that may be without a reply. One append that is larger is taken alone.
 const CREDIT_BYTES: usize = 8 << 20;
@@ -61,16 +61,17 @@ pub(crate) async fn append(
     let first = first.unwrap_or_else(|_| Err(Status::late()))?;
     let Some(first) = first else { return Ok(()) };
     let Request::Open(open) = Request::decode(first.bytes)? else {
-        return Err(Status::invalid("a stream of appends begins with 'open'"));
+        return Err(Status::invalid("a stream of appends begins with 'open'")
+            .remedy("send 'open' first, and then the appends"));
     };
     let open: OpenAppend = decoded(open)?;
     let until = match open.acknowledgement() {
         Acknowledgement::Flushed => Until::Flushed,
         Acknowledgement::Committed | Acknowledgement::Unspecified => Until::Committed,
     };
-    let (session, positions) = Session::open(&call, &open).await?;
+    let OpenedSession { session, token, positions } = Session::open(&call, &open).await?;
     let opened = AppendOpened {
-        session: session.token(),
+        session: token,
         positions: positions.iter().map(|known| known.told.clone()).collect(),
         credit_bytes: CREDIT_BYTES as u64,
         credit_appends: CREDIT_APPENDS as u32,
@@ -88,7 +89,7 @@ pub(crate) async fn append(
         call,
     };
     for known in positions {
-        let lane = Lane::at(known.acknowledged, known.told.records);
+        let lane = Lane::going_on(known.acknowledged, Some(known.told.records));
         appending.lanes.insert(known.partition, lane);
     }
     appending.run(inbound, replies).await
@@ -199,13 +200,20 @@ impl AppendStream {
         let size_bytes = bytes.len();
         self.call.charge(QuotaKey::ProducerByteRate, size_bytes);
         let Request::Append(append) = Request::decode(bytes)? else {
-            return Err(Status::invalid("a stream is opened once"));
+            return Err(Status::invalid("a stream is opened once")
+                .remedy("open another stream for another session"));
         };
         let AppendMessage { sequence, log, destination, records, count } = append;
         let is_next = self.last_sequence.is_none_or(|last| last.checked_add(1) == Some(sequence));
         if sequence == 0 || !is_next {
-            let message = format!("sequence {sequence} does not follow the one before");
-            return Err(Status::invalid(message).with("sequence", sequence));
+            let message = match self.last_sequence {
+                None => format!("sequence {sequence} is none: they begin with 1"),
+                Some(last) => format!("sequence {sequence} does not follow {last}"),
+            };
+            return Err(Status::invalid(message)
+                .with("sequence", sequence)
+                .with("log", log)
+                .remedy("give each append the sequence of the one before, plus one"));
         }
         self.last_sequence = Some(sequence);
         let about = |status: Status| status.with("sequence", sequence);
@@ -215,12 +223,14 @@ impl AppendStream {
         let session_is_new = self.session.is_new;
         if !self.lanes.contains_key(&partition) && self.lanes.len() >= LANES_MAX {
             let message = format!("a stream appends to {LANES_MAX} partitions at most");
-            return Err(Status::new(Code::ResourceExhausted, "TOO_MANY_PARTITIONS", message));
+            return Err(Status::new(Code::ResourceExhausted, "TOO_MANY_PARTITIONS", message)
+                .with("log", log)
+                .remedy("append to the other partitions on other streams"));
         }
         let lane = self.lanes.entry(partition).or_insert_with(|| match session_is_new {
-            true => Lane::at(0, 0),
+            true => Lane::new(),
             // It may have appended there without hearing of it.
-            false => Lane::unknown(),
+            false => Lane::going_on(0, None),
         });
         self.owed.appends += 1;
         self.owed.bytes += size_bytes;
@@ -243,7 +253,7 @@ impl AppendStream {
     /// Notes what became of a round, and begins the next one.
     fn settle(&mut self, partition: Partition, round: Round) -> Result<(), Status> {
         let Some(lane) = self.lanes.get_mut(&partition) else { return Ok(()) };
-        let done = lane.settle(round)?;
+        let done = lane.settle(round).map_err(|status| about(&self.call, partition, status))?;
         let acknowledgement = match self.until {
             Until::Flushed => Acknowledgement::Flushed,
             Until::Committed => Acknowledgement::Committed,
@@ -275,6 +285,13 @@ impl AppendStream {
         self.begin_round(partition);
         Ok(())
     }
+}
+
+/// Names the partition that an error is about.
+fn about(call: &Call, partition: Partition, status: Status) -> Status {
+    let image = call.node().image();
+    let name = image.topic_by_id(partition.topic).map(|topic| topic.name.as_str());
+    status.with("log", name.unwrap_or_default()).with("partition", partition.number)
 }
 
 fn reply(kind: AppendReplyKind) -> Reply {

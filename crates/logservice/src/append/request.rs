@@ -13,6 +13,9 @@ use crate::messages::log::NewRecord;
 /// Headers that a record may have. Kafka has no bound but that of the batch.
 const HEADERS_MAX: usize = 10_000;
 
+/// Records of an append. A record without content takes more bytes in a batch than in a request, whose memory is counted.
+pub(super) const RECORDS_MAX: u64 = 100_000;
+
 /// A message of a stream of appends.
 pub(super) enum Request {
     /// Encoded.
@@ -94,8 +97,11 @@ impl AppendMessage {
                 }
                 (4, Field::Bytes(key)) => destination = Destination::ByKey(key),
                 (5, Field::Bytes(record)) => {
-                    check_record(record)?;
                     count += 1;
+                    // Of too many none is appended, nor looked at.
+                    if count <= RECORDS_MAX {
+                        check_record(record)?;
+                    }
                 }
                 _ => {}
             }
@@ -228,5 +234,16 @@ mod tests {
         let many = Append { records: vec![record(HEADERS_MAX + 1)], ..Append::default() };
         assert!(wrong(many).is_some_and(|error| error.contains("10001 headers")));
         assert!(Request::decode(Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn of_too_many_records_none_is_looked_at() {
+        let mut fields = b"\x08\x01".to_vec();
+        let records = usize::try_from(RECORDS_MAX).expect("fits");
+        fields.extend(b"\x2a\x00".repeat(records));
+        // What is no record, behind as many as there may be.
+        fields.extend(b"\x2a\x01\xff");
+        let append = AppendMessage::decode(fields.into()).expect("is refused when its turn comes");
+        assert_eq!(append.count, RECORDS_MAX + 1);
     }
 }

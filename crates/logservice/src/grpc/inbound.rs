@@ -44,7 +44,8 @@ pub(crate) fn decoded<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     if bytes.len() > REQUEST_BYTES_MAX {
         let message =
             format!("a request of {} bytes; {REQUEST_BYTES_MAX} are the most", bytes.len());
-        return Err(Status::new(Code::ResourceExhausted, "MESSAGE_TOO_LARGE", message));
+        return Err(Status::new(Code::ResourceExhausted, "MESSAGE_TOO_LARGE", message)
+            .remedy("ask for less at once"));
     }
     M::decode(bytes).map_err(|error| Status::invalid(format!("a message cannot be read: {error}")))
 }
@@ -89,7 +90,8 @@ impl<B: Body<Data = Bytes> + Unpin + Send> Inbound<B> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if flag != 0 {
             let message = "compressed messages are not taken: none were offered";
-            return Err(Status::new(Code::Unimplemented, "COMPRESSED", message));
+            return Err(Status::new(Code::Unimplemented, "COMPRESSED", message)
+                .remedy("turn the compression of gRPC off at the client"));
         }
         if length > MESSAGE_BYTES_MAX {
             let message = format!("a message of {length} bytes; {MESSAGE_BYTES_MAX} are the most");
@@ -138,7 +140,8 @@ impl<B: Body<Data = Bytes> + Unpin + Send> Arriving for Inbound<B> {
                     }
                 }
                 Some(Err(_)) => {
-                    return Err(Status::new(Code::Aborted, "BROKEN", "the request was broken off"));
+                    return Err(Status::new(Code::Aborted, "BROKEN", "the request was broken off")
+                        .remedy("connect again, and go on with the session"));
                 }
             }
         }

@@ -53,6 +53,7 @@ impl Status {
     /// A request that is wrong in itself.
     pub(crate) fn invalid(message: impl Into<String>) -> Status {
         Status::new(Code::InvalidArgument, "INVALID_REQUEST", message)
+            .remedy("correct the request: the message says what is wrong with it")
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Status {
@@ -60,8 +61,9 @@ impl Status {
         self
     }
 
-    /// What a client can do about it.
-    pub(crate) fn remedy(self, remedy: &'static str) -> Status {
+    /// What a client can do about it, instead of what was said of that before.
+    pub(crate) fn remedy(mut self, remedy: &'static str) -> Status {
+        self.details.retain(|(name, _)| *name != "remedy");
         self.with("remedy", remedy)
     }
 
@@ -85,7 +87,8 @@ impl Status {
         let text = |text: String| {
             HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
         };
-        trailers.insert("grpc-message", text(percent_encoded(&self.message)));
+        let message = cut(&self.message, MESSAGE_BYTES_MAX);
+        trailers.insert("grpc-message", text(percent_encoded(&message)));
         let details = STANDARD_NO_PAD.encode(self.details());
         trailers.insert("grpc-status-details-bin", text(details));
         trailers
@@ -98,25 +101,38 @@ impl Status {
             metadata: self
                 .details
                 .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .map(|(name, value)| ((*name).to_owned(), cut(value, VALUE_BYTES_MAX)))
                 .collect(),
         };
         let info = Any {
             type_url: "type.googleapis.com/google.rpc.ErrorInfo".to_owned(),
             value: info.encode_to_vec(),
         };
-        let message = self.message.clone();
+        let message = cut(&self.message, MESSAGE_BYTES_MAX);
         RpcStatus { code: self.code as i32, message, details: vec![info] }.encode_to_vec()
     }
 }
 
-/// The longest message that is sent: headers have a bound at the client.
+/// The longest message that is sent. Clients take trailers of 8 KiB, and the message is in them twice: with up to 3 bytes for
+/// each, and in Base64.
 const MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// The longest value of the details. Names of topics have 249 bytes at most; longer ones are of no topic.
+const VALUE_BYTES_MAX: usize = 256;
+
+/// A text of so many bytes at most; of a longer one the beginning.
+fn cut(text: &str, bytes_max: usize) -> String {
+    const MARK: &str = "…";
+    match text.len() <= bytes_max {
+        true => text.to_owned(),
+        false => text[..text.floor_char_boundary(bytes_max - MARK.len())].to_owned() + MARK,
+    }
+}
 
 /// As headers may have it.
 fn percent_encoded(message: &str) -> String {
     let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes().take(MESSAGE_BYTES_MAX) {
+    for byte in message.bytes() {
         match byte {
             b'%' => encoded.push_str("%25"),
             b' '..=b'~' => encoded.push(char::from(byte)),
@@ -261,8 +277,24 @@ mod tests {
     #[test]
     fn messages_are_headers_whatever_they_hold() {
         assert_eq!(percent_encoded("50 % ü\n"), "50 %25 %C3%BC%0A");
-        let long = percent_encoded(&"x".repeat(100_000));
-        assert_eq!(long.len(), MESSAGE_BYTES_MAX);
+    }
+
+    #[test]
+    fn trailers_stay_small_whatever_a_client_has_named() {
+        for name in ["x".repeat(100_000), "ü".repeat(100_000), "\n".repeat(100_000)] {
+            let message = format!("there is no log '{name}'");
+            let failure = Failure::new(ErrorCode::UnknownTopicOrPartition, message);
+            let status = Status::from(failure).with("log", &name).with("offset", i64::MIN);
+            let trailers = status.trailers();
+            let bytes = trailers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32);
+            assert!(bytes.sum::<usize>() < 8 << 10, "a client drops them");
+            let heard = Ended::of(&trailers).expect("is an end");
+            assert_eq!((heard.code, heard.reason.as_str()), (5, "UNKNOWN_LOG"));
+            assert!(heard.message.starts_with("there is no log '"));
+            assert!(heard.message.ends_with('…') && heard.message.len() <= MESSAGE_BYTES_MAX);
+            assert!(heard.remedy.is_some());
+        }
+        assert_eq!(cut("x", 1), "x");
     }
 
     #[test]

@@ -50,14 +50,16 @@ pub(crate) async fn append(
         let proposals = Proposals::decode(received.bytes)?;
         if proposals.sequence != expected {
             let message = format!("sequence {} where {expected} comes next", proposals.sequence);
-            return Err(Status::invalid(message));
+            return Err(Status::invalid(message)
+                .with("log", &log)
+                .remedy("count requests of a stream from 1 on"));
         }
         expected += 1;
         let kind = match append_all(&call, &log, &proposals).await? {
             Ok(indexes) => AppendReplyKind::Ok(AppendOk { sequence: proposals.sequence, indexes }),
             Err(failure) if is_leaderless(&failure) => AppendReplyKind::Redirect(redirect()),
             Err(failure) if failure.is_disk_full => AppendReplyKind::Full(true),
-            Err(failure) => return Err(Status::from(failure).with("log", &log)),
+            Err(failure) => return Err(refused(failure).with("log", &log)),
         };
         let is_last = !matches!(kind, AppendReplyKind::Ok(_));
         drop(received.share);
@@ -66,6 +68,19 @@ pub(crate) async fn append(
         if is_last {
             return Ok(());
         }
+    }
+}
+
+/// Proposals have no session to come back with.
+fn refused(failure: Failure) -> Status {
+    let is_unknown = matches!(
+        failure.code,
+        ErrorCode::RequestTimedOut | ErrorCode::NotEnoughReplicasAfterAppend
+    );
+    match is_unknown {
+        true => Status::from(failure)
+            .remedy("read the end of the log: the proposals may be there, and are there twice if they are sent again"),
+        false => failure.into(),
     }
 }
 
@@ -88,7 +103,8 @@ impl Proposals {
             }
         }
         match count > PROPOSALS_MAX {
-            true => Err(Status::invalid(format!("{PROPOSALS_MAX} proposals are the most"))),
+            true => Err(Status::invalid(format!("{PROPOSALS_MAX} proposals are the most"))
+                .remedy("send fewer proposals at once")),
             false => Ok(Proposals { sequence, message, count }),
         }
     }

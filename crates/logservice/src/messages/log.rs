@@ -59,7 +59,7 @@ pub mod append_request {
 /// Begins a session, or goes on with one.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpenAppend {
-    /// Empty: a new session. Else what `opened` has told before, on this stream or an earlier one.
+    /// Empty: a new session. Else what `opened` has told the same user before. Other bytes are refused as INVALID_SESSION.
     #[prost(bytes = "bytes", tag = "1")]
     pub session: ::prost::bytes::Bytes,
     /// Of a session that goes on: the last position that was acknowledged in each partition it has written to. Left out are
@@ -92,7 +92,7 @@ pub struct Append {
     /// The name of the topic.
     #[prost(string, tag = "2")]
     pub log: ::prost::alloc::string::String,
-    /// At least one. A request has at most 16 MiB, and what a batch may have on the log (`max.message.bytes`).
+    /// At least one, and at most 100,000. A request has at most 16 MiB, and what a batch may have on the log (`max.message.bytes`).
     #[prost(message, repeated, tag = "5")]
     pub records: ::prost::alloc::vec::Vec<NewRecord>,
     /// Where the records go. Not set: by the key of the first record; without one, by the sequence, modulo the number of
@@ -134,7 +134,7 @@ pub mod append_reply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AppendOpened {
-    /// What the client shows when it comes back.
+    /// What the client shows when it comes back: a secret, sealed for its user. Each node of the cluster takes it.
     #[prost(bytes = "bytes", tag = "1")]
     pub session: ::prost::bytes::Bytes,
     /// For each position that was told: how many records of the session the partition has. They are as safe as
@@ -163,7 +163,8 @@ pub struct Appended {
     /// What was waited for.
     #[prost(enumeration = "Acknowledgement", tag = "5")]
     pub acknowledgement: i32,
-    /// The records were there before.
+    /// The records were there before: an earlier stream of the session has appended them. A stream that finds records which neither it
+    /// nor, before its first append there, an earlier one can have appended ends with SESSION_ELSEWHERE.
     #[prost(bool, tag = "6")]
     pub is_duplicate: bool,
 }

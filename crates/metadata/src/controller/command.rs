@@ -8,8 +8,9 @@ use super::{
     ChangeStream, ChangeStreamsAccount, ChangedToken, ControllerError, CreateAcls,
     CreateDelegationToken, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
     DeleteTopics, DeletedTopic, ElectLeaders, EndShards, ExpireDelegationToken,
-    FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
-    RemoveBroker, RemoveExpiredTokens, RenewDelegationToken, Reshard, SetBrokerState, StartBroker,
+    FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, MakeSealingKey, ProducerIdBlock,
+    RegisterBroker, RemoveBroker, RemoveExpiredTokens, RenewDelegationToken, Reshard,
+    SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::delegation_token::DelegationToken;
@@ -147,6 +148,8 @@ controller_commands! {
     EndShards;
     /// Changes what all streams share.
     ChangeStreamsAccount;
+    /// Makes the key that tokens are sealed with.
+    MakeSealingKey;
     /// Makes the first node of a cluster known.
     FoundNodeKeys;
     /// Admits a node that has a join token.

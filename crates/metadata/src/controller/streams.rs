@@ -6,10 +6,12 @@
 //! | [`change_stream`] | all of a stream but its shards |
 //! | [`reshard`] | parents are closed and children made, in one commit |
 //! | [`end_shards`] | the leader of a closed shard tells where it ends |
+//! | [`make_sealing_key`] | the key of tokens, which other doors than that of streams need, too |
 
 mod change_stream;
 mod create_stream;
 mod end_shards;
+mod make_sealing_key;
 mod reshard;
 
 pub use change_stream::{
@@ -18,6 +20,7 @@ pub use change_stream::{
 pub use create_stream::CreateStream;
 pub use end_shards::{EndShards, EndedShard};
 use logway_model::{ErrorCode, TopicId, TopicName};
+pub use make_sealing_key::MakeSealingKey;
 pub use reshard::{Reshard, Resharding};
 
 use super::ControllerError;

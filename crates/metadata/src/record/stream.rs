@@ -193,7 +193,7 @@ pub struct ShardEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsRecord {
-    /// What tokens are sealed with: 32 random bytes.
+    /// What tokens are sealed with, also those of other doors than that of streams: 32 random bytes, which no command changes.
     pub token_key: [Uuid; 2],
     /// Whether the account is committed to a least throughput, which is a switch that is kept and told; since when,
     /// in ms since 1970.

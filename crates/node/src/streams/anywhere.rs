@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use logway_log::AppendOutcome;
 use logway_model::{
     BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
     TimestampMs, TopicId,
@@ -49,6 +50,9 @@ pub struct Appended {
     pub base_offset: Offset,
     /// The time of the append.
     pub time: TimestampMs,
+    /// The partition had the batch of this idempotent producer already, by its sequences. Another writer who uses the same id may have
+    /// appended it.
+    pub is_duplicate: bool,
 }
 
 /// What an append is waited for.
@@ -604,7 +608,8 @@ async fn appended(
 ) -> Result<Appended, Failure> {
     let finishing = async { Ok(started?.finish_by(Some(deadline)).await?) };
     let outcome = in_time(deadline, finishing).await?;
-    Ok(Appended { base_offset: outcome.base_offset, time: outcome.log_append_time })
+    let AppendOutcome { base_offset, log_append_time: time, is_duplicate, .. } = outcome;
+    Ok(Appended { base_offset, time, is_duplicate })
 }
 
 /// The same until a deadline. A disk that hangs holds nobody up for longer.

@@ -176,11 +176,13 @@ pub(super) trait Answer: Sized {
 
 impl Answer for Appended {
     fn parts(&self) -> ([i64; 3], Bytes) {
-        ([self.base_offset.0, self.time.0, 0], Bytes::new())
+        ([self.base_offset.0, self.time.0, self.is_duplicate.into()], Bytes::new())
     }
 
-    fn of_parts([base_offset, time, _]: [i64; 3], _bytes: Bytes) -> Appended {
-        Appended { base_offset: Offset(base_offset), time: TimestampMs(time) }
+    /// Older nodes say of nothing that it is a duplicate.
+    fn of_parts([base_offset, time, duplicate]: [i64; 3], _bytes: Bytes) -> Appended {
+        let (base_offset, time) = (Offset(base_offset), TimestampMs(time));
+        Appended { base_offset, time, is_duplicate: duplicate != 0 }
     }
 }
 
@@ -319,6 +321,11 @@ mod tests {
             batches: Bytes::from_static(b"batches"),
         };
         assert_eq!(decode_answer(encode_answer(&Ok(read.clone())).into()), Ok(read));
+        for is_duplicate in [false, true] {
+            let (base_offset, time) = (Offset(4), TimestampMs(5));
+            let appended = Appended { base_offset, time, is_duplicate };
+            assert_eq!(decode_answer(encode_answer(&Ok(appended)).into()), Ok(appended));
+        }
         let met = Met(vec![true, false, true]);
         assert_eq!(decode_answer(encode_answer(&Ok(met.clone())).into()), Ok(met));
         for known in [None, Some(position())] {

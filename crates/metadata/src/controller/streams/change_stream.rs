@@ -228,7 +228,7 @@ impl Command for ChangeStreamsAccount {
         _broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let ChangeStreamsAccount { commitment_since_ms, token_key } = self;
-        let token_key = image.streams().map_or(token_key, |streams| streams.token_key);
+        let token_key = image.sealing_key().unwrap_or(token_key);
         let streams = StreamsRecord { token_key, commitment_since_ms };
         let records = vec![MetadataRecord::Streams(streams)];
         Ok(with_features(Decision { records, reply: () }, image))

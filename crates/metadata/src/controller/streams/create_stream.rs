@@ -12,10 +12,11 @@ use super::super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, NewTopic, too_many_partitions,
 };
 use super::check_shard_limit;
+use super::make_sealing_key::first_record;
 use crate::image::{MetadataImage, is_internal};
 use crate::record::{
     HashRange, MetadataRecord, Shard, ShardRecord, StreamMode, StreamPhase, StreamRecord,
-    StreamState, StreamsRecord,
+    StreamState,
 };
 use crate::settings::BrokerSettings;
 
@@ -102,12 +103,6 @@ impl Command for CreateStream {
         }));
         Ok(with_features(Decision { records, reply: () }, image))
     }
-}
-
-/// What has to be there before the first stream.
-fn first_record(image: &MetadataImage, token_key: [Uuid; 2]) -> Option<MetadataRecord> {
-    let streams = StreamsRecord { token_key, commitment_since_ms: None };
-    image.streams().is_none().then_some(MetadataRecord::Streams(streams))
 }
 
 fn topic_settings(retention_ms: i64) -> Vec<(String, Option<String>)> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use logway_client::{
-    BrokerAddress, Client, ClientError, Consumer, ConsumerOptions, FetchEvent, Isolation,
-    MissingTopic, StartAt,
+    BrokerAddress, Client, ClientError, Consumer, ConsumerOptions, FetchEvent, InvalidAddress,
+    Isolation, MissingTopic, StartAt,
 };
 use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
 
@@ -83,8 +83,8 @@ pub(super) struct ConsumeArgs {
     /// first transaction that is open
     #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
     isolation: IsolationLevel,
-    /// Read through the log service at this address, which may filter records and fields of their values
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["group", "isolation"])]
+    /// Read through the log service at this address (port 4572 if it names none), which may filter records and fields of their values
+    #[arg(long, value_name = "HOST:PORT", value_parser = log_service_address, conflicts_with_all = ["group", "isolation"])]
     grpc: Option<BrokerAddress>,
     /// Only records of which this is true, as in 'value.age >= 18': the log service's expressions
     #[arg(long, requires = "grpc", value_name = "EXPRESSION")]
@@ -97,6 +97,10 @@ pub(super) struct ConsumeArgs {
     template: Option<Template>,
     #[command(flatten)]
     encodings: Encodings,
+}
+
+fn log_service_address(text: &str) -> Result<BrokerAddress, InvalidAddress> {
+    BrokerAddress::parse_with_port(text, logway_logservice::DEFAULT_PORT)
 }
 
 /// What to see of transactions.
@@ -246,5 +250,14 @@ mod tests {
         };
         assert!(hint.contains("somebody has deleted the topic"), "{hint}");
         assert!(matches!(refused(ErrorCode::TopicAuthorizationFailed), CliError::Client(_)));
+    }
+
+    #[test]
+    fn the_log_service_has_a_port_of_its_own() {
+        let address = |text| log_service_address(text).map(|address| address.to_string());
+        assert_eq!(address("127.0.0.1").as_deref(), Ok("127.0.0.1:4572"));
+        assert_eq!(address("[::1]").as_deref(), Ok("[::1]:4572"));
+        assert_eq!(address("log:9").as_deref(), Ok("log:9"));
+        assert!(address("log:x").is_err());
     }
 }
