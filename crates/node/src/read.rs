@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::failure::Failure;
 use crate::replica::Replica;
 use crate::rising_offset::{RisingOffset, WaitKey};
@@ -243,7 +244,10 @@ where
         if let Some(unread) = divergence(&replica, wish) {
             return Err(unread);
         }
-        let upper_bound = self.isolation.bound(&replica).get();
+        let upper_bound = match self.node.breaks(Mutation::ReadsUnstable) {
+            true => replica.high_watermark().get(),
+            false => self.isolation.bound(&replica).get(),
+        };
         let left_bytes = self.bounds.max_bytes.saturating_sub(read_bytes);
         let request = ReadRequest {
             offset: wish.offset,
@@ -252,6 +256,9 @@ where
             at_least_one_batch: read_bytes == 0,
         };
         match read_slice(&replica, request, self.isolation).await {
+            Ok(CommittedSlice { slice, .. }) if self.node.breaks(Mutation::ForgetsAborted) => {
+                Ok(Found { replica, slice, aborted: Vec::new() })
+            }
             Ok(CommittedSlice { slice, aborted }) => Ok(Found { replica, slice, aborted }),
             Err(LogError::OffsetOutOfRange { .. }) => Err(Unread::OutOfRange(replica)),
             Err(error) => {

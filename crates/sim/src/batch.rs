@@ -23,6 +23,21 @@ pub(crate) fn batch(plan: &BatchPlan) -> Batch {
     if let Some((id, sequence)) = plan.producer {
         builder = builder.with_producer(id, ProducerEpoch(0), sequence);
     }
+    filled(builder, plan)
+}
+
+/// The same as part of its producer's transaction, in an epoch of the producer.
+pub(crate) fn transactional_batch(plan: &BatchPlan, epoch: ProducerEpoch) -> Batch {
+    let builder = BatchBuilder::new(plan.compression);
+    let attributes = builder.attributes().with_transactional(true);
+    let mut builder = builder.with_attributes(attributes);
+    if let Some((id, sequence)) = plan.producer {
+        builder = builder.with_producer(id, epoch, sequence);
+    }
+    filled(builder, plan)
+}
+
+fn filled(mut builder: BatchBuilder, plan: &BatchPlan) -> Batch {
     let number = Header::new("number", Some(plan.number.to_string().into()));
     for (key, value_bytes) in &plan.records {
         let value = value_bytes.map(|bytes| vec![b'a' + (plan.number % 26) as u8; bytes]);

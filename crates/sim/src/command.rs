@@ -15,20 +15,23 @@ pub fn log(most: Level) {
         .init();
 }
 
-/// The command that lives one world again.
-pub fn repeating(name: &str, seed: u64, mutation: Option<&str>) -> String {
-    let left_out = mutation.map(|mutation| format!(" --mutation '{mutation}'"));
-    let left_out = left_out.unwrap_or_default();
-    format!("cargo {name} --from {seed} --seeds 1{left_out}")
+/// The command that lives one world again. `more` are the arguments that say what kind of world it is.
+pub fn repeating(name: &str, seed: u64, more: &[&str]) -> String {
+    let quoted = |argument: &&str| match argument.contains(' ') {
+        true => format!(" '{argument}'"),
+        false => format!(" {argument}"),
+    };
+    let more: String = more.iter().map(quoted).collect();
+    format!("cargo {name} --from {seed} --seeds 1{more}")
 }
 
 /// Deals the worlds of so many seeds, from a first one on, out to processes of this program: in one there is one world at a
-/// time.
+/// time. `more` are the arguments that say what kind of worlds.
 ///
 /// # Errors
 ///
 /// If a process cannot be started or waited for.
-pub fn deal(first: u64, seeds: u64, jobs: u64, mutation: Option<&str>) -> anyhow::Result<ExitCode> {
+pub fn deal(first: u64, seeds: u64, jobs: u64, more: &[&str]) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("this program has no path")?;
     let share = seeds.div_ceil(jobs);
     let mut children: Vec<Child> = Vec::new();
@@ -36,10 +39,7 @@ pub fn deal(first: u64, seeds: u64, jobs: u64, mutation: Option<&str>) -> anyhow
         let first = first.saturating_add(job * share);
         let seeds = share.min(seeds.saturating_sub(job * share));
         let mut command = Command::new(&program);
-        command.args(["--from", &first.to_string(), "--seeds", &seeds.to_string()]);
-        if let Some(mutation) = mutation {
-            command.args(["--mutation", mutation]);
-        }
+        command.args(["--from", &first.to_string(), "--seeds", &seeds.to_string()]).args(more);
         children.push(command.spawn().context("another process cannot be started")?);
     }
     let mut outcome = ExitCode::SUCCESS;

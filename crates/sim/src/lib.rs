@@ -56,7 +56,9 @@ mod steps;
 mod violation;
 mod world;
 
-pub use cluster::{CLUSTER_MUTATIONS, ClusterMutation, ClusterReport, run_cluster, run_directed};
+pub use cluster::{
+    CLUSTER_MUTATIONS, ClusterMutation, ClusterReport, Transactions, run_cluster, run_directed,
+};
 pub use mutation::{MUTATIONS, Mutation};
 pub use report::Report;
 pub use run::run;

@@ -32,6 +32,13 @@ struct Options {
     mutation: Option<&'static Mutation>,
 }
 
+impl Options {
+    /// The arguments that say what kind of worlds.
+    fn kind(&self) -> Vec<&'static str> {
+        self.mutation.into_iter().flat_map(|mutation| ["--mutation", mutation.name]).collect()
+    }
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let mut options = Options { seeds: 1_000, first: 0, jobs: 1, mutation: None };
     let mut args = std::env::args().skip(1);
@@ -53,7 +60,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     match options.jobs {
         0 | 1 => Ok(live(&options)),
-        jobs => deal(options.first, options.seeds, jobs, name_of(options.mutation)),
+        jobs => deal(options.first, options.seeds, jobs, &options.kind()),
     }
 }
 
@@ -72,10 +79,7 @@ fn live(options: &Options) -> ExitCode {
             Ok(report) => total += report,
             Err(violation) => {
                 eprintln!("{violation}");
-                eprintln!(
-                    "hint: `{}` repeats it",
-                    repeating("powercut", seed, name_of(options.mutation))
-                );
+                eprintln!("hint: `{}` repeats it", repeating("powercut", seed, &options.kind()));
                 return ExitCode::FAILURE;
             }
         }
@@ -89,8 +93,4 @@ fn live(options: &Options) -> ExitCode {
     }
     println!("{total}, in {:.1} s", started.elapsed().as_secs_f64());
     ExitCode::SUCCESS
-}
-
-fn name_of(mutation: Option<&Mutation>) -> Option<&str> {
-    mutation.map(|mutation| mutation.name)
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use logway_sim::{ClusterReport, run_cluster, run_directed};
+use logway_sim::{ClusterReport, Transactions, run_cluster, run_directed};
 
 /// How many clusters are lived: each takes some seconds, for the most part of waiting.
 const SEEDS: u64 = 2;
@@ -19,16 +19,20 @@ fn no_fault_of_a_cluster_breaks_a_promise() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut total = ClusterReport::default();
     for seed in 0..SEEDS {
-        match run_cluster(seed, None) {
+        let (transactions, name) = match seed % 2 {
+            0 => (Transactions::Never, "never"),
+            _ => (Transactions::Always, "always"),
+        };
+        match run_cluster(seed, transactions, None) {
             Ok(report) => total += report,
             Err(violation) => {
-                panic!(
-                    "{violation}\nhint: `cargo clusterworlds --from {seed} --seeds 1` lives it again"
-                )
+                let again = format!("--from {seed} --seeds 1 --transactions {name}");
+                panic!("{violation}\nhint: `cargo clusterworlds {again}` lives it again")
             }
         }
     }
     println!("{total}");
+    assert!(total.transactions_committed > 0, "no transaction is committed: {total}");
     assert!(total.acknowledged > SEEDS * 100, "the clusters are too quiet: {total}");
 }
 
@@ -44,7 +48,9 @@ fn who_is_back_in_another_life_is_not_in_sync() {
 #[test]
 fn what_no_cluster_can_do_without_is_missed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    for name in ["waiting for other replicas", "showing only what is committed"] {
+    let names =
+        ["waiting for other replicas", "showing only what is committed", "a last stable offset"];
+    for name in names {
         assert_missed(&["--seeds", &SEEDS_MUTATED.to_string()], name);
     }
 }

@@ -29,6 +29,18 @@ pub enum Mutation {
     AnswersBeforeItsEpoch,
     /// A leader proposes who is in sync without saying in which of their lives it has seen that.
     IgnoresLives,
+    /// A coordinator takes each marker for written after the first try.
+    MarksOnce,
+    /// The coordinator of a group is not told of the ends of transactions that are in its log.
+    MarksBehindGroups,
+    /// A coordinator ends the transaction of the current producer, whoever asks for it.
+    EndsForAnybody,
+    /// A leader takes the first records of a transaction also from a producer that is fenced, as the coordinator says.
+    VouchesForFenced,
+    /// `read_committed` readers get what is behind the last stable offset.
+    ReadsUnstable,
+    /// `read_committed` readers are not told which transactions were aborted.
+    ForgetsAborted,
 }
 
 impl Mutation {

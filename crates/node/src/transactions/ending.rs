@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Node;
 use crate::append::markers::{StartedMarker, begin_marker};
+use crate::cluster::Mutation;
 use crate::groups::{self, OFFSETS_TOPIC};
 use crate::replica::Replica;
 use crate::tasks::join_all;
@@ -53,7 +54,7 @@ impl Node {
         marker: Marker,
     ) -> Result<StartedEnd, ErrorCode> {
         let TopicPartition { topic, partition } = replica.topic_partition();
-        if topic.as_str() != OFFSETS_TOPIC {
+        if topic.as_str() != OFFSETS_TOPIC || self.breaks(Mutation::MarksBehindGroups) {
             let started = begin_marker(replica, marker);
             return started.map(StartedEnd::Marker).map_err(|failure| failure.code);
         }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_coordinator::TxnOffsetCommit;
 use logway_coordinator::transactions::Producer;
 use logway_log::VerificationGuard;
 use logway_model::{BrokerId, ErrorCode, Sequence, TopicPartition};
@@ -17,8 +18,9 @@ use tokio::time::{Instant, sleep};
 
 use super::message::{Join, Request, decode_codes};
 use crate::Node;
-use crate::cluster::node_address;
+use crate::cluster::{Mutation, node_address};
 use crate::failure::Failure;
+use crate::groups::OFFSETS_TOPIC;
 use crate::replica::Replica;
 
 /// How long another node may take to say whether a partition is part of a transaction.
@@ -73,6 +75,30 @@ impl Node {
         }
     }
 
+    /// Has the partition of a group, which this node leads, take part in the transaction of a commit of offsets. The commit
+    /// is complete then.
+    ///
+    /// Errors as of [`Node::join_transaction`], and [`ErrorCode::NotCoordinator`] where the group is another node's.
+    pub async fn join_group(
+        self: &Arc<Self>,
+        claim: TransactionClaim<'_>,
+        producer: Producer,
+        commit: &mut TxnOffsetCommit,
+    ) -> Result<(), ErrorCode> {
+        let place = self.groups.place_of(&commit.request.group_id);
+        let place = place.ok_or(ErrorCode::NotCoordinator)?;
+        let replica = {
+            let topics = self.topics();
+            let topic = topics.by_name(OFFSETS_TOPIC).map_err(|_| ErrorCode::NotCoordinator)?;
+            topic.partition(place).map_err(|_| ErrorCode::NotCoordinator)?.clone()
+        };
+        let part = TransactionPart { replica, producer, sequence: Sequence::NONE };
+        let joined = self.join_transaction(claim, &[part]).await;
+        let joined = joined.into_iter().next().unwrap_or(Err(ErrorCode::UnknownServerError));
+        commit.guard = joined?.map(|guard| guard.0);
+        Ok(())
+    }
+
     /// Each try takes guards of its own: the markers that the coordinator waits for make those before void.
     async fn join_once(
         self: &Arc<Self>,
@@ -96,8 +122,10 @@ impl Node {
                 partitions: indexes.iter().map(partition).collect(),
             };
             for (index, outcome) in indexes.into_iter().zip(self.ask_coordinator(join).await) {
-                if let Err(code) = outcome {
-                    outcomes[index] = Err(code);
+                match outcome {
+                    Err(ErrorCode::ProducerFenced) if self.breaks(Mutation::VouchesForFenced) => {}
+                    Err(code) => outcomes[index] = Err(code),
+                    Ok(()) => {}
                 }
             }
         }

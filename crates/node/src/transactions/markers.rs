@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use super::message::Request;
 use crate::Node;
 use crate::backoff::Backoff;
+use crate::cluster::Mutation;
 use crate::shards::{Command, WeakShardHandle};
 use crate::tasks::join_all;
 
@@ -122,10 +123,10 @@ async fn write_all(
                 Fate::Replaced => return false,
             }
         }
-        drop(node);
-        if left.is_empty() {
+        if left.is_empty() || node.breaks(Mutation::MarksOnce) {
             return true;
         }
+        drop(node);
         sleep(backoff.pause()).await;
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use logway_coordinator::transactions::TRANSACTIONS_TOPIC;
 use logway_coordinator::transactions::{
-    TransactionReply, TransactionRequest, TransactionSettings, TransactionShard,
+    Producer, TransactionReply, TransactionRequest, TransactionSettings, TransactionShard,
 };
 use logway_coordinator::{Client, GroupMemory, partition_of_transactional_id};
 use logway_metadata::settings::BrokerSettings;
@@ -26,6 +26,7 @@ use logway_model::{BrokerId, ErrorCode, PartitionId, ProducerId};
 use logway_record::Compression;
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::memory::MemoryBudget;
 use crate::shards::{self, ShardTable};
 use crate::topics::Topic;
@@ -131,11 +132,22 @@ impl Node {
         id: &str,
         request: impl Fn(Option<ProducerId>) -> TransactionRequest,
     ) -> Result<TransactionReply, ErrorCode> {
-        let question = |fresh_id| Question {
-            version: 0,
-            client: Client::default(),
-            body: request(fresh_id),
-            held: Vec::new(),
+        let forged = match self.breaks(Mutation::EndsForAnybody) {
+            true => self.current_producer(id).await,
+            false => None,
+        };
+        let question = |fresh_id| match (request(fresh_id), forged) {
+            (
+                TransactionRequest::EndTxn { transactional_id, outcome, version, fresh_id, .. },
+                Some(producer),
+            ) => question(TransactionRequest::EndTxn {
+                transactional_id,
+                producer,
+                outcome,
+                version,
+                fresh_id,
+            }),
+            (body, _) => question(body),
         };
         let reply = self.transactions.ask(id, question(None)).reply().await?;
         if reply != TransactionReply::NeedsProducerId {
@@ -149,4 +161,16 @@ impl Node {
             })?;
         self.transactions.ask(id, question(Some(fresh_id))).reply().await
     }
+    /// Who may end the transaction of an id: for [`Mutation::EndsForAnybody`].
+    async fn current_producer(&self, id: &str) -> Option<Producer> {
+        let body = TransactionRequest::Describe(vec![id.into()]);
+        match self.transactions.ask(id, question(body)).reply().await {
+            Ok(TransactionReply::Describe(mut told)) => told.pop()?.ok().map(|it| it.producer),
+            _ => None,
+        }
+    }
+}
+
+fn question(body: TransactionRequest) -> Question {
+    Question { version: 0, client: Client::default(), body, held: Vec::new() }
 }

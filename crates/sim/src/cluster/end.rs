@@ -1,17 +1,15 @@
 //! The end of a world: all is well again, so all must become in sync, and then be equal.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use logway_log::{Log, ReadRequest};
-use logway_model::{Offset, PartitionId};
+use logway_model::PartitionId;
 use tokio::time::sleep;
 
 use super::life::End;
-use super::oracle::{Place, Stored};
+use super::oracle::Place;
 use super::patience::Patience;
-use super::reader::stored_in;
+use super::replicas::{self, Copy};
 use super::world::World;
 use crate::violation::Violation;
 
@@ -37,9 +35,15 @@ impl World {
         sleep(GO_ON).await;
         self.clients.is_over.store(true, Ordering::SeqCst);
         self.end_clients().await?;
+        if self.plan.has_transactions {
+            self.settle_transactions().await?;
+        }
         self.until("all are in sync", HEALED_WITHIN, |world| world.are_all_in_sync()).await?;
-        for place in self.places() {
+        for place in self.all_places() {
             self.compare(place)?;
+        }
+        if self.plan.has_transactions {
+            self.check_transactions().await?;
         }
         Ok(())
     }
@@ -63,7 +67,7 @@ impl World {
 
     /// Whether all replicas of all partitions are in sync, have the same end, and show all of it.
     pub(super) fn are_all_in_sync(&self) -> Result<(), String> {
-        for place in self.places() {
+        for place in self.all_places() {
             self.is_in_sync(place).map_err(|missing| format!("{place}: {missing}"))?;
         }
         Ok(())
@@ -113,7 +117,7 @@ impl World {
 
     /// Compares the replicas of a partition with each other, and with what was promised.
     fn compare(&self, place: Place) -> Result<(), Violation> {
-        let mut logs = Vec::new();
+        let mut copies = Vec::new();
         let mut epochs = 0;
         for served in self.clients.serving.all() {
             let own = served.node.settings.node_id;
@@ -124,48 +128,16 @@ impl World {
                 continue;
             };
             epochs = u64::try_from(replica.leader_epoch().0).unwrap_or(0) + 1;
-            let stored = all_of(&replica.log());
-            let stored = stored.map_err(|error| {
+            let copy = Copy::of(&replica.log()).map_err(|error| {
                 Violation::new(format!("{place}: node {own} cannot read its log: {error}"))
             })?;
-            logs.push((own, stored));
+            copies.push((own, copy));
         }
         self.clients.oracle.count(|report| report.epochs += epochs);
-        let Some((first, log)) = logs.first() else { return Ok(()) };
-        for (other, theirs) in &logs[1..] {
-            if log != theirs {
-                let same = log.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs);
-                let same = same.count();
-                let at = |log: &[Stored]| match log.get(same) {
-                    Some(it) => format!("{} to {} of epoch {}", it.base, it.last, it.epoch.0),
-                    None => "its end".to_owned(),
-                };
-                let (ours, theirs) = (at(log), at(theirs));
-                let what = format!("node {first} has {ours} where node {other} has {theirs}");
-                return Err(Violation::new(format!("{place}: {what}")));
-            }
+        replicas::check(place, &copies)?;
+        match copies.first() {
+            Some((_, copy)) => self.clients.oracle.check_log(place, &copy.stored),
+            None => Ok(()),
         }
-        self.clients.oracle.check_log(place, log)
     }
-}
-
-/// All batches of a log.
-fn all_of(log: &Arc<Log>) -> Result<Vec<Stored>, String> {
-    let mut stored: Vec<Stored> = Vec::new();
-    let (mut next, end) = (log.log_start_offset(), log.log_end_offset());
-    while next < end {
-        let request = ReadRequest {
-            offset: next,
-            max_bytes: 1 << 20,
-            upper_bound: end,
-            at_least_one_batch: true,
-        };
-        let slice = log.read(request).map_err(|error| error.to_string())?;
-        let bytes = slice.read().map_err(|error| error.to_string())?;
-        let batches = stored_in(bytes)?;
-        let last: Option<Offset> = batches.last().map(|batch| batch.last.next());
-        next = last.ok_or(format!("nothing at {next}"))?;
-        stored.extend(batches);
-    }
-    Ok(stored)
 }

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::life::{End, Life};
 use super::network::{Network, address_of};
 use super::oracle::Oracle;
+use super::transactions::topics;
 use crate::violation::Violation;
 
 /// A stop in good order takes no longer, whatever the network does.
@@ -257,6 +258,7 @@ fn settings(number: usize, surroundings: &Surroundings) -> Result<BrokerSettings
     let node_id = number.to_string();
     let answer_bytes_max = surroundings.answer_bytes_max.to_string();
     let journal_bytes = surroundings.journal_bytes.to_string();
+    let coordinator_partitions = topics::PARTITIONS.to_string();
     let settings = [
         ("log.dirs", "/data"),
         ("node.id", &node_id),
@@ -264,6 +266,8 @@ fn settings(number: usize, surroundings: &Surroundings) -> Result<BrokerSettings
         ("broker.session.timeout.ms", "700"),
         ("replica.lag.time.max.ms", "1500"),
         ("logway.replica.stall.max.ms", "500"),
+        ("offsets.topic.num.partitions", &coordinator_partitions),
+        ("transaction.state.log.num.partitions", &coordinator_partitions),
         ("replica.fetch.wait.max.ms", "100"),
         ("replica.fetch.response.max.bytes", &answer_bytes_max),
         ("logway.journal.bytes", &journal_bytes),

@@ -14,9 +14,17 @@
 //!   records at an offset.
 //! - A batch of an idempotent producer, which is sent until it is acknowledged, is there once.
 //! - Nothing is there that nobody has sent, and offsets have no gaps.
-//! - All replicas have the same batches in the same epochs.
+//! - All replicas have the same batches in the same epochs, and know the same of producers and of aborted transactions.
 //! - Who is in sync or eligible to lead has all of that, at any moment: on its disk, if the topic is durable.
 //! - No node has ended by itself unless its disk has failed, and nothing has panicked.
+//!
+//! In half of the worlds there are transactions, with promises of their own (`transactions/invariants`):
+//!
+//! - No record of a transaction that is aborted or open is given to a `read_committed` reader.
+//! - A transaction is all or nothing, over its partitions and the offsets of its group.
+//! - A producer that is fenced writes nothing, and ends nothing.
+//! - A `read_committed` reader gets nothing from behind the last stable offset, and what it was given stays.
+//! - Offsets of a group are of committed transactions, and never go back.
 //!
 //! The seed gives the *plan* of a world. It does not give the interleaving: the nodes run on threads, in real time. A
 //! seed that has broken a promise may have to be lived a few times to break it again.
@@ -28,7 +36,9 @@
 //! | `machine`, `life` | nodes, with what survives them |
 //! | `directed` | a world that is made for one rule |
 //! | `network` | what they say to each other |
+//! | `replicas` | whether all replicas have the same |
 //! | `producer`, `reader`, `moves`, `removal` | clients; those that move partitions and leaders, and that remove nodes |
+//! | `transactions` | producers and readers of transactions, and what must hold of these |
 //! | `oracle` | what was promised |
 //! | `watcher` | whether those who may lead have it, at any moment |
 //! | `patience` | how long something is waited for |
@@ -47,7 +57,9 @@ mod plan;
 mod producer;
 mod reader;
 mod removal;
+mod replicas;
 mod report;
+mod transactions;
 mod watcher;
 mod world;
 
@@ -59,6 +71,7 @@ use tokio::runtime::Builder;
 
 pub use mutation::{CLUSTER_MUTATIONS, ClusterMutation};
 use plan::Plan;
+pub use plan::Transactions;
 pub use report::ClusterReport;
 use world::World;
 
@@ -70,7 +83,8 @@ static LIVING: Mutex<()> = Mutex::new(());
 /// What has panicked, in any thread of the process.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Lives the cluster of a seed, in which a mutation is in force if there is one.
+/// Lives the cluster of a seed, in which a mutation is in force if there is one. Where that is about transactions, there are
+/// some.
 ///
 /// Clusters of one process live one after the other. So what panics is of the one that lives.
 ///
@@ -79,9 +93,11 @@ static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// The promise that was broken.
 pub fn run_cluster(
     seed: u64,
+    transactions: Transactions,
     mutation: Option<&'static ClusterMutation>,
 ) -> Result<ClusterReport, Violation> {
-    run(seed, World::new(seed, mutation), async |world| world.live().await)
+    let world = World::new(seed, transactions, mutation);
+    run(seed, world, async |world| world.live().await)
 }
 
 /// Lives the world that is made for one rule: what a leader remembers of a replica's last life is nothing. The seed says

@@ -8,10 +8,16 @@ pub struct ClusterMutation {
     /// What is left out.
     pub name: &'static str,
     pub(super) rule: Mutation,
+    /// Only a world with transactions can notice.
+    pub(super) is_about_transactions: bool,
 }
 
 const fn without(name: &'static str, rule: Mutation) -> ClusterMutation {
-    ClusterMutation { name, rule }
+    ClusterMutation { name, rule, is_about_transactions: false }
+}
+
+const fn in_transactions(name: &'static str, rule: Mutation) -> ClusterMutation {
+    ClusterMutation { name, rule, is_about_transactions: true }
 }
 
 /// All of them.
@@ -27,4 +33,10 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     without("an election after each start", Mutation::LeadsOnInItsTerm),
     without("knowing where an epoch starts", Mutation::AnswersBeforeItsEpoch),
     without("telling the lives of replicas", Mutation::IgnoresLives),
+    in_transactions("trying again to write a marker", Mutation::MarksOnce),
+    in_transactions("telling groups of the ends of transactions", Mutation::MarksBehindGroups),
+    in_transactions("looking at who ends a transaction", Mutation::EndsForAnybody),
+    in_transactions("refusing records of fenced producers", Mutation::VouchesForFenced),
+    in_transactions("a last stable offset", Mutation::ReadsUnstable),
+    in_transactions("telling what was aborted", Mutation::ForgetsAborted),
 ];

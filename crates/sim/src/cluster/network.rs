@@ -44,6 +44,8 @@ pub(super) struct Network(Arc<Mutex<Inner>>);
 struct Inner {
     random: Rng,
     weather: Weather,
+    /// Nothing comes a second time any more.
+    is_calm: bool,
     /// Who listens where, or listened last.
     listeners: BTreeMap<String, Listener>,
     /// From where no message gets where.
@@ -81,6 +83,7 @@ impl Network {
         Network(Arc::new(Mutex::new(Inner {
             random: Rng::new(seed),
             weather: Weather::FAIR,
+            is_calm: false,
             listeners: BTreeMap::new(),
             cuts: BTreeSet::new(),
             healed: watch::Sender::new(0),
@@ -125,9 +128,13 @@ impl Network {
         inner.healed.send_modify(|healed| *healed += 1);
     }
 
-    /// No more messages are lost, delayed or repeated.
+    /// No more messages are lost, delayed or repeated, nor comes what was to be repeated later.
     pub(super) fn calm(&self) {
-        self.lock().weather = Weather::FAIR;
+        {
+            let mut inner = self.lock();
+            inner.weather = Weather::FAIR;
+            inner.is_calm = true;
+        }
         self.heal();
     }
 
@@ -147,6 +154,10 @@ impl Network {
         let back = delay(is_back_delayed, delay_max_ms);
         let again = delay(is_repeated, 2_000);
         Fate { is_lost, is_reply_lost, is_repeated, there, back, again }
+    }
+
+    fn is_calm(&self) -> bool {
+        self.lock().is_calm
     }
 
     fn is_cut(&self, from: &str, to: &str) -> bool {
@@ -195,7 +206,8 @@ impl Call {
             let request = request.clone();
             tokio::spawn(async move {
                 sleep(there + again).await;
-                if !repeated.network.is_cut(&repeated.from, &repeated.to) {
+                let network = &repeated.network;
+                if !network.is_calm() && !network.is_cut(&repeated.from, &repeated.to) {
                     _ = repeated.deliver(kind, request).await;
                 }
             });

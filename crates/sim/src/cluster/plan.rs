@@ -6,12 +6,25 @@ use logway_log::fs::sim::Rng;
 
 use super::network::Weather;
 
+/// Whether there are transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transactions {
+    /// In half of the worlds.
+    AsPlanned,
+    /// In all of them.
+    Always,
+    /// In none.
+    Never,
+}
+
 /// What a world consists of, and what happens in it.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) nodes: usize,
     pub(super) weather: Weather,
     pub(super) topics: Vec<TopicPlan>,
+    /// How old a segment of a topic may be.
+    pub(super) segment_ms: u32,
     /// Small appends may be written by the thread that has received them.
     pub(super) inline_appends: bool,
     /// What a leader sends a follower at once. A few batches are more than that in some worlds.
@@ -24,6 +37,8 @@ pub(super) struct Plan {
     pub(super) moves_partitions: bool,
     /// Nobody writes to this partition for most of the time: the number of it among all.
     pub(super) quiet: Option<usize>,
+    /// There are producers and readers of transactions.
+    pub(super) has_transactions: bool,
     pub(super) events: Vec<Event>,
     /// The whole of it takes so long.
     pub(super) lasts: Duration,
@@ -36,7 +51,6 @@ pub(super) struct TopicPlan {
     pub(super) partitions: i32,
     pub(super) in_sync_min: u32,
     pub(super) is_durable: bool,
-    pub(super) segment_ms: u32,
 }
 
 /// What happens at a time.
@@ -85,8 +99,8 @@ pub(super) enum What {
 }
 
 impl Plan {
-    /// The plan that a seed gives. By a chance of its own: a world is the same with another journal.
-    pub(super) fn new(random: &mut Rng, journal: &mut Rng) -> Plan {
+    /// The plan that a seed gives. What came later is drawn apart: so the rest of a world is as it was before.
+    pub(super) fn new(random: &mut Rng, apart: &mut Rng) -> Plan {
         let nodes = if random.below(5) == 0 { 5 } else { 3 };
         let is_power_at_risk = random.below(3) > 0;
         let segment_ms = [604_800_000, 604_800_000, 700][random.below(3)];
@@ -95,7 +109,6 @@ impl Plan {
             partitions,
             in_sync_min,
             is_durable,
-            segment_ms,
         };
         let topics = vec![
             topic("two-in-sync", 2, 2, true),
@@ -119,12 +132,14 @@ impl Plan {
             nodes,
             weather: Weather::new(random),
             topics,
+            segment_ms,
             inline_appends: random.coin(),
             answer_bytes_max: [10 << 20, 10 << 20, 250, 600][random.below(4)],
-            journal_bytes: [64, 256, 1_024][journal.below(3)] << 10,
+            journal_bytes: [64, 256, 1_024][apart.below(3)] << 10,
             is_power_at_risk,
             moves_partitions: random.coin(),
             quiet: random.coin().then(|| random.below(3)),
+            has_transactions: apart.coin(),
             events,
             lasts: lasts + Duration::from_millis(200),
         }
@@ -134,23 +149,20 @@ impl Plan {
 impl Plan {
     /// A world in which nothing happens: one partition that is not durable, and of which everything is promised.
     pub(super) fn calm() -> Plan {
-        let topic = TopicPlan {
-            name: "not-durable",
-            partitions: 1,
-            in_sync_min: 1,
-            is_durable: false,
-            segment_ms: 604_800_000,
-        };
+        let (name, partitions, in_sync_min, is_durable) = ("not-durable", 1, 1, false);
+        let topic = TopicPlan { name, partitions, in_sync_min, is_durable };
         Plan {
             nodes: 3,
             weather: Weather::FAIR,
             topics: vec![topic],
+            segment_ms: 604_800_000,
             inline_appends: false,
             answer_bytes_max: 10 << 20,
             journal_bytes: 256 << 10,
             is_power_at_risk: false,
             moves_partitions: false,
             quiet: None,
+            has_transactions: false,
             events: Vec::new(),
             lasts: Duration::ZERO,
         }

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::machine::{Served, Serving};
 use super::oracle::{Oracle, Place, Sent};
+use super::transactions::Ledger;
 use crate::batch::{BatchPlan, batch};
 
 /// A producer waits so long for one answer, and then sends the batch again.
@@ -24,6 +25,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Clients {
     pub(super) serving: Serving,
     pub(super) oracle: Oracle,
+    pub(super) ledger: Ledger,
     /// No new batch is begun.
     pub(super) is_over: Arc<AtomicBool>,
     /// The number of the next batch, and that of the next producer.
@@ -37,6 +39,11 @@ impl Clients {
 
     pub(super) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::SeqCst)
+    }
+
+    pub(super) fn any_node(&self, random: &mut Rng) -> Option<Served> {
+        let mut nodes = self.serving.all();
+        (!nodes.is_empty()).then(|| nodes.swap_remove(random.below(nodes.len())))
     }
 
     /// The node that leads a partition, as one node believes; or any node.

@@ -1,14 +1,17 @@
 //! Who reads.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use logway_log::AbortedTransaction;
 use logway_log::fs::sim::Rng;
 use logway_model::{LeaderEpoch, Offset, PartitionId};
 use logway_node::Node;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadWish, Unread};
 use logway_node::replica::ReadFrom;
-use logway_record::Batches;
+use logway_record::{Batch, Batches};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::machine::Served;
@@ -19,7 +22,7 @@ use super::producer::Clients;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// … but for a node that hangs.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Reads one partition from the start on, and now and then something once more: from its leader, or from who follows.
 pub(super) struct Reader {
@@ -49,34 +52,43 @@ impl Reader {
             };
             let served = match self.random.coin() {
                 true => self.clients.leader(self.place, &mut self.random),
-                false => self.any_node(),
+                false => self.clients.any_node(&mut self.random),
             };
             let Some(Served { node, runtime, .. }) = served else { continue };
-            let reading = runtime.spawn(read(node, self.place, from));
+            let reading = runtime.spawn(read(node, self.place, from, Isolation::Uncommitted));
             // A node that has ended says nothing.
-            let Ok(Ok(Some(batches))) = timeout(ANSWER_MAX, reading).await else { continue };
+            let Ok(Ok(Some(found))) = timeout(ANSWER_MAX, reading).await else { continue };
             let mut next = from;
-            for stored in &batches {
+            for stored in found.batches.iter().map(Stored::of) {
                 if stored.base > next || stored.last < next {
                     let (base, last) = (stored.base, stored.last);
                     let what = format!("who asks for {next} gets {base} to {last}");
                     self.clients.oracle.violated(format!("{}: {what}", self.place));
                 }
                 next = stored.last.next();
-                self.clients.oracle.seen(self.place, stored);
+                self.clients.oracle.seen(self.place, &stored);
             }
             self.position = self.position.max(next);
         }
     }
+}
 
-    fn any_node(&mut self) -> Option<Served> {
-        let mut nodes = self.clients.serving.all();
-        (!nodes.is_empty()).then(|| nodes.swap_remove(self.random.below(nodes.len())))
-    }
+/// What was read.
+pub(super) struct Read {
+    pub(super) batches: Vec<Batch>,
+    /// For a committed read.
+    pub(super) aborted: Vec<AbortedTransaction>,
+    /// That of the node, behind the read.
+    pub(super) high_watermark: Offset,
 }
 
 /// What there is from an offset on; `None` where the node does not say.
-async fn read(node: std::sync::Arc<Node>, place: Place, offset: Offset) -> Option<Vec<Stored>> {
+pub(super) async fn read(
+    node: Arc<Node>,
+    place: Place,
+    offset: Offset,
+    isolation: Isolation,
+) -> Option<Read> {
     let wish = Wish(ReadWish {
         offset,
         max_bytes: 100_000,
@@ -92,20 +104,22 @@ async fn read(node: std::sync::Arc<Node>, place: Place, offset: Offset) -> Optio
     let bounds = ReadBounds { min_bytes: 1, max_bytes: 100_000 };
     let patience = Patience { deadline: Instant::now() + PATIENCE, hurry: pending() };
     let wishes = [wish];
-    let outcome = node.read(&wishes, find, Isolation::Uncommitted, bounds, patience).await.pop()?;
-    let Found { slice, .. } = outcome.ok()?;
-    if slice.is_empty() {
-        return Some(Vec::new());
-    }
-    stored_in(slice.read().ok()?).ok()
+    let outcome = node.read(&wishes, find, isolation, bounds, patience).await.pop()?;
+    let Found { replica, slice, aborted } = outcome.ok()?;
+    let high_watermark = replica.high_watermark().get();
+    let batches = match slice.is_empty() {
+        true => Vec::new(),
+        false => batches_in(slice.read().ok()?).ok()?,
+    };
+    Some(Read { batches, aborted, high_watermark })
 }
 
 /// The batches in some bytes.
-pub(super) fn stored_in(bytes: bytes::Bytes) -> Result<Vec<Stored>, String> {
+pub(super) fn batches_in(bytes: Bytes) -> Result<Vec<Batch>, String> {
     let batches = Batches::new(bytes).map(|batch| {
         let batch = batch.map_err(|error| error.to_string())?;
         batch.verify_crc().map_err(|error| error.to_string())?;
-        Ok(Stored::of(&batch))
+        Ok(batch)
     });
     batches.collect()
 }

@@ -34,6 +34,16 @@ pub struct ClusterReport {
     pub seen: u64,
     /// Leader epochs of all partitions.
     pub epochs: u64,
+    /// Processes that became the producer of a transactional id.
+    pub incarnations: u64,
+    /// Transactions that were committed, as their producers were told.
+    pub transactions_committed: u64,
+    /// Transactions that their producers have aborted.
+    pub transactions_aborted: u64,
+    /// Transactions that their producers have left open.
+    pub transactions_left: u64,
+    /// What fenced producers have asked for, and were refused.
+    pub fenced: u64,
 }
 
 impl AddAssign for ClusterReport {
@@ -52,6 +62,11 @@ impl AddAssign for ClusterReport {
         self.failed += other.failed;
         self.seen += other.seen;
         self.epochs += other.epochs;
+        self.incarnations += other.incarnations;
+        self.transactions_committed += other.transactions_committed;
+        self.transactions_aborted += other.transactions_aborted;
+        self.transactions_left += other.transactions_left;
+        self.fenced += other.fenced;
     }
 }
 
@@ -70,11 +85,21 @@ impl fmt::Display for ClusterReport {
             epochs,
             ..
         } = self;
+        let ClusterReport {
+            incarnations,
+            transactions_committed,
+            transactions_aborted,
+            transactions_left,
+            fenced,
+            ..
+        } = self;
         write!(
             f,
             "{worlds} worlds: {kills} kills, {power_cuts} power cuts, {stops} clean stops, {network_cuts} cuts of the \
              network, {disk_faults} disks that failed or were slow, {replaced} nodes replaced, {moves} moves of partitions, {favoured} elections, {epochs} leader epochs, {acknowledged} batches \
-             acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read"
+             acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read, \
+             {incarnations} transactional producers, {transactions_committed} transactions committed, \
+             {transactions_aborted} aborted and {transactions_left} left open, {fenced} refusals of fenced producers"
         )
     }
 }

@@ -18,11 +18,12 @@ use super::mutation::ClusterMutation;
 use super::network::Network;
 use super::oracle::{Oracle, Place};
 use super::patience::{LOOK_INTERVAL, Patience};
-use super::plan::{Event, Plan, TopicPlan, What};
+use super::plan::{Event, Plan, TopicPlan, Transactions, What};
 use super::producer::{Clients, Producer};
 use super::reader::Reader;
 use super::removal::remove;
 use super::report::ClusterReport;
+use super::transactions::{Ledger, topics as transactional};
 use super::watcher::Watcher;
 use crate::violation::Violation;
 
@@ -46,9 +47,19 @@ pub(super) struct World {
 
 impl World {
     /// The world of a seed.
-    pub(super) fn new(seed: u64, mutation: Option<&ClusterMutation>) -> World {
+    pub(super) fn new(
+        seed: u64,
+        transactions: Transactions,
+        mutation: Option<&ClusterMutation>,
+    ) -> World {
         let mut random = Rng::new(seed);
-        let plan = Plan::new(&mut random, &mut Rng::new(!seed));
+        let mut plan = Plan::new(&mut random, &mut Rng::new(!seed));
+        plan.has_transactions = match transactions {
+            _ if mutation.is_some_and(|mutation| mutation.is_about_transactions) => true,
+            Transactions::AsPlanned => plan.has_transactions,
+            Transactions::Always => true,
+            Transactions::Never => false,
+        };
         World::planned(plan, random, mutation)
     }
 
@@ -79,6 +90,7 @@ impl World {
             clients: Clients {
                 serving,
                 oracle,
+                ledger: Ledger::default(),
                 is_over: Arc::new(AtomicBool::new(false)),
                 next_number: Arc::default(),
             },
@@ -107,6 +119,12 @@ impl World {
             (0..topic.partitions).map(move |partition| Place { topic: name, partition })
         };
         self.plan.topics.iter().flat_map(of).collect()
+    }
+
+    /// All partitions, with those that transactions need.
+    pub(super) fn all_places(&self) -> Vec<Place> {
+        let of_transactions = transactional::places().filter(|_| self.plan.has_transactions);
+        self.places().into_iter().chain(of_transactions).collect()
     }
 
     /// Starts one node after the other, each to join those before it.
@@ -149,7 +167,7 @@ impl World {
             let configs = [
                 ("min.insync.replicas", topic.in_sync_min.to_string()),
                 ("flush.messages", flush.to_owned()),
-                ("segment.ms", topic.segment_ms.to_string()),
+                ("segment.ms", self.plan.segment_ms.to_string()),
             ];
             NewTopic {
                 name: topic.name.to_owned(),
@@ -160,7 +178,7 @@ impl World {
                 configs: configs.map(|(name, value)| (name.to_owned(), Some(value))).to_vec(),
             }
         };
-        let topics = self.plan.topics.iter().map(topic).collect();
+        let mut topics: Vec<NewTopic> = self.plan.topics.iter().map(topic).collect();
         for topic in &self.plan.topics {
             // What was not flushed survives a process, and not a machine.
             let is_kept = topic.is_durable || !self.plan.is_power_at_risk;
@@ -171,6 +189,10 @@ impl World {
         let Some(served) = self.clients.serving.get(1) else {
             return Err(Violation::new("node 1 has ended"));
         };
+        if self.plan.has_transactions {
+            topics.push(topic(&transactional::TOPIC_PLAN));
+            topics.extend(transactional::coordinator_topics(&served.node.settings));
+        }
         let create = CreateTopics { topics, validate_only: false };
         let created = timeout(FOUNDED_WITHIN, served.node.quorum.submit(create)).await;
         let created = created.map_err(|_| Violation::new("the topics are not made in time"))?;
@@ -201,9 +223,13 @@ impl World {
             }
         }
         self.begin_watching();
+        if self.plan.has_transactions {
+            self.begin_transactions();
+        }
         let random = Rng::new(self.random.next_u64());
         if self.plan.moves_partitions {
-            let (places, nodes, clients) = (self.places(), self.plan.nodes, self.clients.clone());
+            let (places, nodes, clients) =
+                (self.all_places(), self.plan.nodes, self.clients.clone());
             self.tasks.spawn(Mover { places, nodes, random, clients }.run());
         }
     }
@@ -319,7 +345,7 @@ impl World {
                 disk.hold_syncs_in("/journal");
             }
             What::Favour(node) => {
-                let (places, clients) = (self.places(), self.clients.clone());
+                let (places, clients) = (self.all_places(), self.clients.clone());
                 self.tasks.spawn(favour(places, node_number(node), clients));
             }
             What::Replace(node) => {

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use logway_coordinator::transactions::{Producer, TransactionReply, TransactionRequest};
 use logway_coordinator::{Client, Marker, TxnOffsetCommit, partition_of_group};
-use logway_model::{
-    BrokerId, ErrorCode, PartitionId, ProducerId, Sequence, TopicName, TopicPartition,
-};
+use logway_model::{BrokerId, ErrorCode, PartitionId, ProducerId, TopicName, TopicPartition};
 use logway_node::Failure;
 use logway_node::access::{Operation, Resource};
 use logway_node::coordinator_topics::{ensure_offsets_topic, ensure_transactions_topic};
 use logway_node::groups::OFFSETS_TOPIC;
 use logway_node::replica::Replica;
 use logway_node::transactions::{
-    Measuring, Question, StartedEnd, TRANSACTIONS_TOPIC, TransactionClaim, TransactionPart,
+    Measuring, Question, StartedEnd, TRANSACTIONS_TOPIC, TransactionClaim,
 };
 
 use crate::request::RequestContext;
@@ -141,20 +139,7 @@ impl PermittedTransactionalId<'_> {
         producer: Producer,
         adds_partitions: bool,
     ) -> Result<(), ErrorCode> {
-        let node = self.context.node();
-        let place = node.groups.place_of(&commit.request.group_id);
-        let place = place.ok_or(ErrorCode::NotCoordinator)?;
-        let replica = {
-            let topics = node.topics();
-            let topic = topics.by_name(OFFSETS_TOPIC).map_err(|_| ErrorCode::NotCoordinator)?;
-            let replica = topic.partition(place).map_err(|_| ErrorCode::NotCoordinator)?;
-            replica.clone()
-        };
         let claim = TransactionClaim { transactional_id: self.id, adds_partitions };
-        let part = TransactionPart { replica, producer, sequence: Sequence::NONE };
-        let joined = node.join_transaction(claim, &[part]).await;
-        let joined = joined.into_iter().next().unwrap_or(Err(ErrorCode::UnknownServerError));
-        commit.guard = joined?.map(|guard| guard.0);
-        Ok(())
+        self.context.node().join_group(claim, producer, commit).await
     }
 }

@@ -1,0 +1,264 @@
+//! Who writes in transactions.
+
+use std::time::Duration;
+
+use logway_coordinator::transactions::{Producer, TransactionOutcome};
+use logway_log::fs::sim::Rng;
+use logway_model::{Sequence, TimestampMs};
+use logway_node::tasks::wall_clock;
+use logway_record::{Batch, Compression};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::calls::{Refusal, begin_producer, commit_offsets, end_transaction, write};
+use super::invariants;
+use super::ledger::Fate;
+use super::topics::{PARTITIONS, TOPIC};
+use crate::batch::{BatchPlan, transactional_batch};
+use crate::cluster::oracle::Place;
+use crate::cluster::producer::Clients;
+
+/// What is not written in this time is given up, and the transaction with it.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
+
+/// What goes by a second connection, too, may be so much later there.
+const LATE_MS: usize = 800;
+
+/// How long transactions may take: some not so long as many do.
+const TIMEOUTS_MS: [i32; 3] = [400, 1_500, 3_000];
+
+/// One of the processes that share a transactional id.
+pub(super) struct TransactionalProducer {
+    pub(super) owner: usize,
+    pub(super) random: Rng,
+    pub(super) clients: Clients,
+    /// What is on its way by a second connection. Nobody waits for its answers.
+    pub(super) late: JoinSet<()>,
+}
+
+/// A batch of a transaction that was sent at least once.
+struct Part {
+    place: Place,
+    batch: Batch,
+    producer: Producer,
+}
+
+impl TransactionalProducer {
+    pub(super) async fn run(mut self) {
+        while !self.clients.is_over() {
+            let away_ms = [200, 200, 1_500][self.random.below(3)];
+            self.pause(away_ms).await;
+            let timeout_ms = TIMEOUTS_MS[self.random.below(3)];
+            match begin_producer(&self.clients, &mut self.random, self.owner, timeout_ms).await {
+                Ok(producer) => {
+                    self.clients.ledger.fence(producer);
+                    self.clients.oracle.count(|report| report.incarnations += 1);
+                    self.go_on(producer).await;
+                }
+                Err(refusal) => tracing::debug!(self.owner, ?refusal, "no producer"),
+            }
+        }
+        while self.late.join_next().await.is_some() {}
+    }
+
+    async fn pause(&mut self, most_ms: usize) {
+        sleep(Duration::from_millis(self.random.below(most_ms) as u64)).await;
+    }
+
+    /// Has one transaction after the other, until it is fenced or starts again.
+    async fn go_on(&mut self, mut producer: Producer) {
+        for _ in 0..1 + self.random.below(12) {
+            if self.clients.is_over() {
+                return;
+            }
+            match self.transact(producer).await {
+                Some(next) => producer = next,
+                None if self.clients.ledger.is_fenced(producer) => {
+                    return self.haunt(producer).await;
+                }
+                None => return,
+            }
+            self.pause(30).await;
+        }
+    }
+
+    /// The number of a transaction that is begun. It is drawn when the producer has begun: of one id, later transactions
+    /// have higher numbers.
+    fn begin(&self) -> u64 {
+        let number = self.clients.number();
+        self.clients.ledger.begin(number, self.owner);
+        number
+    }
+
+    /// One transaction. Gives who the producer is behind it; `None` if that is not known.
+    async fn transact(&mut self, producer: Producer) -> Option<Producer> {
+        let number = self.begin();
+        let mut is_written = self.write_some(number, producer).await;
+        if is_written && self.random.coin() {
+            is_written = self.commit_offsets(number, producer).await;
+        }
+        let is_left = self.random.below(if is_written { 10 } else { 2 }) == 0;
+        if is_left {
+            // Its successor, or its timeout, is to abort it.
+            self.clients.oracle.count(|report| report.transactions_left += 1);
+            return None;
+        }
+        if !is_written || self.random.below(4) == 0 {
+            let next = self.end(producer, TransactionOutcome::Abort).await?;
+            self.clients.oracle.count(|report| report.transactions_aborted += 1);
+            return Some(next);
+        }
+        self.clients.ledger.settle(number, Fate::Asked);
+        let next = self.end(producer, TransactionOutcome::Commit).await?;
+        self.clients.ledger.settle(number, Fate::Committed);
+        self.clients.oracle.count(|report| report.transactions_committed += 1);
+        Some(next)
+    }
+
+    /// Tries, as a producer that has been replaced, to write and commit one more transaction.
+    async fn haunt(&mut self, producer: Producer) {
+        let number = self.begin();
+        let partition = self.random.below(PARTITIONS as usize);
+        self.write(number, producer, partition, Sequence(0)).await;
+        if self.random.coin() {
+            self.commit_offsets(number, producer).await;
+        }
+        let Self { clients, random, owner, .. } = self;
+        let outcome = TransactionOutcome::Commit;
+        let ended = end_transaction(clients, random, *owner, producer, outcome).await;
+        clients.oracle.count(|report| report.fenced += u64::from(ended.is_err()));
+        self.judge(producer, true, ended.is_ok(), "ended a transaction");
+    }
+
+    fn judge(&self, producer: Producer, was_fenced: bool, is_done: bool, what: &str) {
+        if let Err(broken) = invariants::fencing::check(producer, was_fenced && is_done, what) {
+            self.clients.oracle.violated(broken);
+        }
+    }
+
+    /// Does something once more, some time later, as if the client had given up a connection on which it still was.
+    fn repeat_late<F: Future + Send + 'static>(
+        &mut self,
+        work: impl FnOnce(Clients, Rng, usize) -> F,
+    ) {
+        if self.random.below(8) > 0 {
+            return;
+        }
+        let delay = Duration::from_millis(self.random.below(LATE_MS) as u64);
+        let work = work(self.clients.clone(), Rng::new(self.random.next_u64()), self.owner);
+        self.late.spawn(async move {
+            sleep(delay).await;
+            work.await;
+        });
+    }
+
+    async fn end(&mut self, producer: Producer, outcome: TransactionOutcome) -> Option<Producer> {
+        self.repeat_late(move |clients, mut random, owner| async move {
+            _ = end_transaction(&clients, &mut random, owner, producer, outcome).await;
+        });
+        loop {
+            let Self { clients, random, owner, .. } = self;
+            match end_transaction(clients, random, *owner, producer, outcome).await {
+                Ok(next) => return Some(next),
+                Err(Refusal::Again) => self.pause(30).await,
+                Err(Refusal::Over(code)) => {
+                    tracing::debug!(self.owner, ?producer, %outcome, %code, "it ends otherwise");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Writes some batches to partitions. Whether all are acknowledged.
+    async fn write_some(&mut self, number: u64, producer: Producer) -> bool {
+        let mut sequences = [0; PARTITIONS as usize];
+        for _ in 0..1 + self.random.below(4) {
+            let partition = self.random.below(sequences.len());
+            let sequence = Sequence(sequences[partition]);
+            match self.write(number, producer, partition, sequence).await {
+                Some(records) => sequences[partition] += records,
+                None => return false,
+            }
+            self.pause(15).await;
+        }
+        true
+    }
+
+    /// Writes a batch. Gives how many records it has, once it is acknowledged.
+    async fn write(
+        &mut self,
+        number: u64,
+        producer: Producer,
+        partition: usize,
+        sequence: Sequence,
+    ) -> Option<i32> {
+        let place = Place { topic: TOPIC, partition: i32::try_from(partition).unwrap_or(0) };
+        let TimestampMs(now) = wall_clock();
+        let records = (0..1 + self.random.below(2)).map(|_| (0, Some(self.random.below(200))));
+        let plan = BatchPlan {
+            records: records.collect(),
+            number: self.clients.number(),
+            timestamp: TimestampMs(now),
+            producer: Some((producer.id, sequence)),
+            compression: Compression::None,
+        };
+        let batch = transactional_batch(&plan, producer.epoch);
+        let is_fenced = self.clients.ledger.is_fenced(producer);
+        self.clients.ledger.sends(number, place, &batch, is_fenced);
+        let repeated = batch.clone();
+        self.repeat_late(move |clients, mut random, owner| async move {
+            _ = write(&clients, &mut random, owner, place, repeated).await;
+        });
+        let records = batch.header().record_count;
+        let is_written = self.send(Part { place, batch, producer }).await;
+        is_written.then_some(records)
+    }
+
+    /// Sends a batch until it is acknowledged or refused; whether it is acknowledged.
+    async fn send(&mut self, Part { place, batch, producer }: Part) -> bool {
+        let deadline = Instant::now() + WRITTEN_WITHIN;
+        while Instant::now() < deadline {
+            let was_fenced = self.clients.ledger.is_fenced(producer);
+            let Self { clients, random, owner, .. } = self;
+            match write(clients, random, *owner, place, batch.clone()).await {
+                Ok(outcome) => {
+                    self.judge(producer, was_fenced, !outcome.is_duplicate, "written");
+                    return true;
+                }
+                Err(Refusal::Again) => self.pause(30).await,
+                Err(Refusal::Over(code)) => {
+                    clients.oracle.count(|report| report.fenced += u64::from(was_fenced));
+                    tracing::debug!(self.owner, ?producer, %code, "a batch is refused");
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Has the group commit the number of the transaction. Whether it is acknowledged.
+    async fn commit_offsets(&mut self, number: u64, producer: Producer) -> bool {
+        self.clients.ledger.commits_offset(number);
+        let was_fenced = self.clients.ledger.is_fenced(producer);
+        self.repeat_late(move |clients, mut random, owner| async move {
+            _ = commit_offsets(&clients, &mut random, owner, producer, number).await;
+        });
+        let deadline = Instant::now() + WRITTEN_WITHIN;
+        while Instant::now() < deadline {
+            let Self { clients, random, owner, .. } = self;
+            match commit_offsets(clients, random, *owner, producer, number).await {
+                Ok(()) => {
+                    self.judge(producer, was_fenced, true, "committed offsets");
+                    return true;
+                }
+                Err(Refusal::Again) => self.pause(30).await,
+                Err(Refusal::Over(code)) => {
+                    clients.oracle.count(|report| report.fenced += u64::from(was_fenced));
+                    tracing::debug!(self.owner, ?producer, %code, "offsets are refused");
+                    return false;
+                }
+            }
+        }
+        false
+    }
+}
