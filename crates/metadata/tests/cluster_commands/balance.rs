@@ -63,10 +63,10 @@ fn a_broker_that_has_joined_gets_its_share_once_it_has_settled() {
     assert_eq!(next(&mut occasions, &cluster, SETTLED_MS), None, "nobody is new");
     join(&mut cluster, 3);
     assert_eq!(next(&mut occasions, &cluster, 20_000), None, "others may be about to join");
-    let joined = Some(Occasion::Joined(BrokerId(3)));
-    assert_eq!(next(&mut occasions, &cluster, 20_000 + SETTLED_MS), joined);
-    assert_eq!(balance(&mut cluster, joined.expect("is one")), 2, "a third of six");
-    occasions.is_over(joined.expect("is one"));
+    let joined = Occasion::Joined(BrokerId(3));
+    assert_eq!(next(&mut occasions, &cluster, 20_000 + SETTLED_MS), Some(joined));
+    assert_eq!(balance(&mut cluster, joined), 2, "a third of six");
+    occasions.is_over(joined);
     // What somebody has cancelled is not begun again.
     cancel(&mut cluster);
     assert_eq!(moved(&cluster), []);
@@ -101,11 +101,11 @@ fn others_get_the_replicas_of_a_broker_that_is_gone_for_long() {
     cluster.fence(4);
     assert_eq!(next(&mut occasions, &cluster, 1_000), None);
     assert_eq!(next(&mut occasions, &cluster, 60_999), None, "it may come back");
-    let gone = Some(Occasion::Gone(BrokerId(4)));
-    assert_eq!(next(&mut occasions, &cluster, 61_000), gone);
-    assert_eq!(balance(&mut cluster, gone.expect("is one")), count, "its own and no others");
+    let gone = Occasion::Gone(BrokerId(4));
+    assert_eq!(next(&mut occasions, &cluster, 61_000), Some(gone));
+    assert_eq!(balance(&mut cluster, gone), count, "its own and no others");
     assert_eq!(held(&cluster), 0);
-    occasions.is_over(gone.expect("is one"));
+    occasions.is_over(gone);
     assert_eq!(next(&mut occasions, &cluster, 500_000), None, "its replicas are on their way");
     cancel(&mut cluster);
     assert_eq!(next(&mut occasions, &cluster, 500_000), None, "it was told once");
