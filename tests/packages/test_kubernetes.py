@@ -13,6 +13,7 @@ from urllib.error import URLError
 import kubernetes_validate
 import yaml
 
+from harness.broker import BrokerFailed
 from harness.cluster_status import DEADLINE_S
 from harness.logway import BINARY, Logway
 from harness.seed import SEED
@@ -165,11 +166,12 @@ class Kubernetes(unittest.TestCase):
         first.cli("topic", "create", "later", "-p", "1", "-r", "2")
         pods[2].start()
         wait_until(all_in_sync, "all are in sync again", deadline_s=DEADLINE_S)
-        # A disk that is lost does not make a second cluster.
+        # A disk that is lost does not make a second cluster: without a token the node ends.
         pods[1].kill()
         shutil.rmtree(pods[1].data_dir)
-        with self.assertRaisesRegex(Exception, "join token"):
+        with self.assertRaisesRegex(BrokerFailed, f"error: {token}: No such file"):
             pods[1].start()
+        self.assertEqual(pods[1].process.returncode, 1)
 
 
 if __name__ == "__main__":
