@@ -35,7 +35,7 @@ use crate::record::{
     Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, NodeKeyRecord, PartitionRecord,
     ProducerIdsRecord, RemoveTopicRecord, ShardRecord, StreamRecord, StreamsRecord, TopicRecord,
 };
-use crate::settings::broker::NODE_DUTY_SETTING;
+use crate::settings::broker::names::NODE_DUTY_SETTING;
 
 /// The settings that a resource overrides, by name, as text.
 pub type Overrides = BTreeMap<String, String>;

@@ -1,10 +1,18 @@
 //! The settings by which a cluster evens itself out.
 
-use super::broker::{
-    AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_LAST_SETTING,
-    AUTO_BALANCE_SETTING,
-};
 use super::definition::{Kind, Setting};
+
+/// Whether the cluster moves partitions by itself.
+pub const AUTO_BALANCE_SETTING: &str = "logway.auto.balance.enable";
+
+/// After how long others get the replicas of a broker that is not heard.
+pub const AUTO_BALANCE_GONE_SETTING: &str = "logway.auto.balance.gone.ms";
+
+/// From when on a disk is too full.
+pub const AUTO_BALANCE_DISK_SETTING: &str = "logway.auto.balance.disk.percent";
+
+/// What the cluster has moved by itself last, and why.
+pub const AUTO_BALANCE_LAST_SETTING: &str = "logway.auto.balance.last";
 
 pub(super) static BALANCE_SETTINGS: &[Setting] = &[
     Setting::dynamic(

@@ -9,18 +9,6 @@ pub const NODE_AUTHORITY_SETTING: &str = "logway.node.authority";
 /// What a node is there for, by its number.
 pub const NODE_DUTY_SETTING: &str = "logway.node.duty";
 
-/// Whether the cluster moves partitions by itself.
-pub const AUTO_BALANCE_SETTING: &str = "logway.auto.balance.enable";
-
-/// After how long others get the replicas of a broker that is not heard.
-pub const AUTO_BALANCE_GONE_SETTING: &str = "logway.auto.balance.gone.ms";
-
-/// From when on a disk is too full.
-pub const AUTO_BALANCE_DISK_SETTING: &str = "logway.auto.balance.disk.percent";
-
-/// What the cluster has moved by itself last, and why.
-pub const AUTO_BALANCE_LAST_SETTING: &str = "logway.auto.balance.last";
-
 /// Whether a node holds partitions, or votes alone.
 pub const NODE_ROLE_SETTING: &str = "logway.node.role";
 
