@@ -101,6 +101,7 @@ class Guide(unittest.TestCase):
             "A disk is lost": self.after_loss,
             "Records are damaged": self.after_damage,
             "Run it in a container": lambda printed: None,
+            "Run it in Kubernetes": lambda printed: None,
             "A cluster of several nodes": lambda printed: None,
             "Listeners, users and permissions": self.after_users,
             "Uninstall it": self.after_uninstall,
