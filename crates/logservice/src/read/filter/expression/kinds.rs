@@ -40,7 +40,10 @@ pub(super) fn check(root: &Node) -> Result<(), String> {
 }
 
 fn expect(node: &Node, kinds: &[Kind], what: &str) -> Result<(), String> {
-    let kind = kind_of(node)?;
+    check_kind(kind_of(node)?, kinds, what)
+}
+
+fn check_kind(kind: Kind, kinds: &[Kind], what: &str) -> Result<(), String> {
     if kinds.iter().any(|it| kind.can_be(*it)) {
         return Ok(());
     }
@@ -110,21 +113,22 @@ fn kind_of(node: &Node) -> Result<Kind, String> {
 }
 
 fn compared(comparison: Comparison, left: &Node, right: &Node) -> Result<(), String> {
-    let (left_kind, right_kind) = (kind_of(left)?, kind_of(right)?);
+    // Once for each side: twice at each level would be a million times twenty levels below.
+    let (left, right) = (kind_of(left)?, kind_of(right)?);
     match comparison {
         Comparison::Equal | Comparison::NotEqual => Ok(()),
         Comparison::In => {
-            expect(right, &[Kind::List, Kind::Headers], "what stands behind 'in'")?;
-            match right_kind {
-                Kind::Headers => expect(left, &[Kind::Text], "the name of a header"),
+            check_kind(right, &[Kind::List, Kind::Headers], "what stands behind 'in'")?;
+            match right {
+                Kind::Headers => check_kind(left, &[Kind::Text], "the name of a header"),
                 _ => Ok(()),
             }
         }
         _ => {
             let ordered = [Kind::Number, Kind::Text];
-            expect(left, &ordered, "a side of '<' or '>'")?;
-            expect(right, &ordered, "a side of '<' or '>'")?;
-            match left_kind.can_be(right_kind) {
+            check_kind(left, &ordered, "a side of '<' or '>'")?;
+            check_kind(right, &ordered, "a side of '<' or '>'")?;
+            match left.can_be(right) {
                 true => Ok(()),
                 false => Err("a number and a text have no order".to_owned()),
             }
@@ -179,5 +183,12 @@ mod tests {
         ] {
             assert!(Expression::new(text).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn each_part_is_looked_at_once_however_deep_it_is() {
+        let nested = |levels| "1 in [".repeat(levels) + "1" + &"]".repeat(levels);
+        let deepest = (1..).take_while(|levels| Expression::new(&nested(*levels)).is_ok()).last();
+        assert!(deepest > Some(8), "{deepest:?}");
     }
 }
