@@ -2,13 +2,14 @@
 
 import struct
 import subprocess
-import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from confluent_kafka.admin import NewTopic
+from writer_program import WriterProgram
 from written import CLIENT, TWO_IN_SYNC
 
 from harness.apache_kafka import java, need_kafka
@@ -23,7 +24,7 @@ IN_FLIGHT_MAX = 2_000
 ACK = struct.Struct(">iqq")
 
 
-class ClientWriter:
+class ClientWriter(WriterProgram):
     """A program with a client of its own that writes 0, 1, 2, ... to each partition, as `Writer` does.
 
     `acked[partition]` lists (number, offset) in the order of the acknowledgements.
@@ -34,29 +35,15 @@ class ClientWriter:
         directory = fresh_directory(f"writer-{topic}")
         noise = directory / "noise"
         noise.write_bytes(NOISE)
-        self._log_path = directory / "writer.log"
         numbers = [str(PARTITIONS), str(records_per_second), str(IN_FLIGHT_MAX)]
-        self._command = [*command, bootstrap, topic, *numbers, str(noise)]
-
-    def __enter__(self):
-        with self._log_path.open("wb") as log:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-            self._process = subprocess.Popen(self._command, **pipes)
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait(DEADLINE_S)
-        self._thread.join()
+        super().__init__([*command, bootstrap, topic, *numbers, str(noise)], directory)
 
     @property
     def errors(self) -> list[str]:
         """What the program has said, if it has ended or a record has failed."""
-        said = [line for line in self._log_path.read_text(errors="replace").splitlines() if line.startswith("partition ")]
-        ended = self._process.poll()
-        return said + ([f"exit code {ended}, see {self._log_path}"] if ended else [])
+        said = [line for line in self.log_path.read_text(errors="replace").splitlines() if line.startswith("partition ")]
+        ended = self.process.poll()
+        return said + ([f"exit code {ended}, see {self.log_path}"] if ended else [])
 
     def acked_now(self) -> list[list[tuple[int, int]]]:
         """A copy of `acked` that does not grow."""
@@ -65,16 +52,8 @@ class ClientWriter:
     def acked_count(self) -> int:
         return sum(map(len, self.acked))
 
-    def finish(self):
-        """Stops writing and waits until everything written is acknowledged."""
-        self._process.stdin.close()
-        self._process.wait(DEADLINE_S)
-        self._thread.join()
-        if self._process.returncode != 0:
-            raise AssertionError(f"{self._command[0]}: {self.errors[:3]}")
-
-    def _run(self):
-        while one := self._process.stdout.read(ACK.size):
+    def take_acks(self, printed: BinaryIO):
+        while one := printed.read(ACK.size):
             partition, number, offset = ACK.unpack(one)
             self.acked[partition].append((number, offset))
 

@@ -6,15 +6,15 @@ that was acknowledged it prints SHARD SEQUENCE-NUMBER NUMBER. Where a request or
 goes to the next node; what failed is not put again.
 """
 
-import os
 import subprocess
-import threading
 from collections import Counter
 from contextlib import ExitStack, contextmanager
+from typing import BinaryIO
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from writer_program import WriterProgram
 from written import wait_until_in_sync
 
 from harness.broker import TESTS, WORK, fresh_directory
@@ -52,44 +52,23 @@ def programs() -> dict[str, list[str]]:
     }
 
 
-class StreamWriter:
+class StreamWriter(WriterProgram):
     """One program. `acked[shard]` lists (sequence number, number) in the order of the acknowledgements."""
 
     def __init__(self, command: list[str], endpoints: list[str], stream: str, records_per_second: int):
         self.acked: dict[str, list[tuple[int, int]]] = {shard_id(number): [] for number in range(SHARDS)}
-        self._log_path = fresh_directory(f"writer-{stream}") / "writer.log"
         pause_ms = 1_000 * BATCH_RECORDS // records_per_second
-        self._command = [*command, ",".join(endpoints), stream, str(BATCH_RECORDS), str(pause_ms)]
-
-    def __enter__(self):
-        with self._log_path.open("wb") as log:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
-            self._process = subprocess.Popen(self._command, env=os.environ | CREDENTIALS, **pipes)
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait(DEADLINE_S)
-        self._thread.join()
+        command = [*command, ",".join(endpoints), stream, str(BATCH_RECORDS), str(pause_ms)]
+        super().__init__(command, fresh_directory(f"writer-{stream}"), CREDENTIALS)
 
     @property
     def errors(self) -> list[str]:
         """That the program has ended, if it has. Requests that failed are none: there are some while a node is gone."""
-        ended = self._process.poll()
-        return [] if ended is None else [f"exit code {ended}, see {self._log_path}"]
+        ended = self.process.poll()
+        return [] if ended is None else [f"exit code {ended}, see {self.log_path}"]
 
-    def finish(self):
-        """Stops writing and waits for what is on its way."""
-        self._process.stdin.close()
-        self._process.wait(DEADLINE_S)
-        self._thread.join()
-        if self._process.returncode != 0:
-            raise AssertionError(f"{self._command[0]}: {self.errors[0]}")
-
-    def _run(self):
-        for line in self._process.stdout:
+    def take_acks(self, printed: BinaryIO):
+        for line in map(bytes.decode, printed):
             # The last one of a program that was killed may be cut.
             if line.endswith("\n"):
                 shard, sequence, number = line.split()

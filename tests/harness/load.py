@@ -73,7 +73,8 @@ class Writer:
         self.acked = [[] for _ in range(partitions)]
         self.written = [0] * partitions
         self.errors = []
-        self._bootstrap = bootstrap
+        # Who is asked at the end. Nodes may have come and gone meanwhile.
+        self.bootstrap = bootstrap
         self._topic = topic
         self._burst_interval_s = burst_interval_s
         self._records_per_second = records_per_second
@@ -140,7 +141,7 @@ class Writer:
         """When it has finished: each record that was written is there once, in order, at the offset that was told."""
         if self.errors:
             raise AssertionError(f"{len(self.errors)} records failed: {self.errors[:3]}")
-        found = read_all(self._bootstrap, self._topic, len(self.written))
+        found = read_all(self.bootstrap, self._topic, len(self.written))
         assert_kept(self.acked, found)
         if list(map(len, found)) != self.written:
             raise AssertionError(f"SEED={SEED}: {self.written} records were written, {list(map(len, found))} are there")

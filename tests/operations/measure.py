@@ -30,7 +30,7 @@ from confluent_kafka.admin import NewTopic
 from harness.cluster import Cluster, Node
 from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, QUIET, Writer, create_topics
-from ours import logway, spawn
+from ours import bound_copies, logway, spawn
 
 GIB = 1 << 30
 VALUE_BYTES = 32 << 10
@@ -40,7 +40,6 @@ BULK, KEPT = "bulk", "kept"
 OF_BULK = {"segment.bytes": str(64 << 20), "flush.messages": "1000000", "min.insync.replicas": "1"}
 RECORDS_PER_SECOND = 500
 RACKS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
-BOUND = "logway.replica.catch.up.max.bytes.per.second"
 
 
 def fill(bootstrap: str, gib: float) -> int:
@@ -140,7 +139,7 @@ def measure_move(cluster: Cluster, arguments: argparse.Namespace):
     place(bootstrap, BULK, PARTITIONS, "1")
     fill(bootstrap, arguments.gib)
     if arguments.rate:
-        logway(bootstrap, "config", "set", "broker", "default", f"{BOUND}={arguments.rate}")
+        bound_copies(bootstrap, arguments.rate)
     with Node("measure-4", [cluster.node(1).nodes]) as new, writing(bootstrap) as phases:
         phases.rest("before", arguments.seconds)
         with phases.phase("the move", arguments.gib, {"leader": cluster.node(1), "new node": new}):

@@ -8,6 +8,8 @@ from harness import shapes
 from harness.logway import BINARY
 
 COMMAND_S = 120
+# How fast logs are copied. A low one makes operations last, so that they are hit in the middle.
+COPY_BOUND = "logway.replica.catch.up.max.bytes.per.second"
 
 
 def spawn(bootstrap: str, *arguments: str) -> subprocess.Popen:
@@ -28,3 +30,11 @@ def ended(arguments: tuple[str, ...], process: subprocess.Popen):
 
 def logway(bootstrap: str, *arguments: str):
     return ended(arguments, spawn(bootstrap, *arguments))
+
+
+def bound_copies(bootstrap: str, bytes_per_second: int):
+    logway(bootstrap, "config", "set", "broker", "default", f"{COPY_BOUND}={bytes_per_second}")
+
+
+def unbound_copies(bootstrap: str):
+    logway(bootstrap, "config", "delete", "broker", "default", COPY_BOUND)

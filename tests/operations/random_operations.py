@@ -30,6 +30,7 @@ from harness.logway import BINARY
 from harness.network import WITHOUT, Network, in_own_network, is_own
 from harness.seed import SEED
 from harness.waiting import wait_until
+from ours import COPY_BOUND
 from written import CLIENT, TOPIC, TWO_IN_SYNC
 
 PARTITIONS = 12
@@ -119,7 +120,7 @@ class World:
     def pace(self):
         rate = self.operating.choice((65_536, 1_000_000, 67_108_864))
         self.say(f"copy at {rate} bytes/s")
-        self.ask("config", "set", "broker", "default", f"logway.replica.catch.up.max.bytes.per.second={rate}")
+        self.ask("config", "set", "broker", "default", f"{COPY_BOUND}={rate}")
 
     def rejoin(self):
         """A node is decommissioned, and another one joins on its host."""
@@ -127,7 +128,7 @@ class World:
             host = self.operating.choice(sorted(self.ids))
             number = self.ids[host]
             self.say(f"decommission {number}")
-            self.ask("config", "delete", "broker", "default", "logway.replica.catch.up.max.bytes.per.second")
+            self.ask("config", "delete", "broker", "default", COPY_BOUND)
             if self.ask("cluster", "decommission", str(number), "--yes") is None:
                 self.say(f"{number} stays: it could not be emptied in time")
                 self.ask("cluster", "decommission", str(number), "--cancel")
@@ -154,14 +155,13 @@ class World:
                 except Exception as error:
                     # While it alone has records of a partition, or others do not agree yet.
                     refused = str(error)
-                    if "cannot be replaced" not in refused or time.monotonic() > deadline:
-                        if "alone has all records" not in refused:
-                            raise
                     if "alone has all records" in refused:
                         self.say(f"{number} is needed and comes back")
                         self.cluster.nodes[host - 1] = old
                         old.start()
                         return
+                    if "cannot be replaced" not in refused or time.monotonic() > deadline:
+                        raise
 
     def begin_on(self, host: int, *flags: str) -> int:
         """Starts a node with an empty directory on a host; returns its number."""
@@ -224,7 +224,7 @@ class World:
 
     def check_well(self):
         """All is well again in bounded time."""
-        self.ask("config", "delete", "broker", "default", "logway.replica.catch.up.max.bytes.per.second")
+        self.ask("config", "delete", "broker", "default", COPY_BOUND)
         for number in self.known():
             self.ask("cluster", "undrain", str(number))
         is_still = lambda: self.ask("cluster", "moves") == []
@@ -269,7 +269,7 @@ def live(nodes: int, minutes: float, seed: int) -> Counter:
             world.check_well()
             writer.wait_for_more_acks(500)
             writer.finish()
-        writer._bootstrap = cluster.bootstrap
+        writer.bootstrap = cluster.bootstrap
         writer.assert_all_there()
         world.done["records acknowledged"] = writer.acked_count()
         return world.done

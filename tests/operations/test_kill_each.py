@@ -14,13 +14,12 @@ from harness.cluster_status import status
 from harness.load import DEADLINE_S
 from harness.seed import SEED
 from harness.waiting import wait_until
-from ours import ended, logway, spawn
+from ours import bound_copies, ended, logway, spawn, unbound_copies
 from test_ours import wait_until_fenced
 from test_tools import partitions_of, replicas_of
 from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 
 VICTIMS = ("executing", "controller", "bystander")
-BOUND = "logway.replica.catch.up.max.bytes.per.second"
 RECORDS_PER_SECOND = 2_000
 
 
@@ -161,7 +160,7 @@ class KillEach(unittest.TestCase):
             before = time.monotonic()
             writer.wait_for_more_acks(2 * RECORDS_PER_SECOND)
             # The bound makes it last, so that it is hit in the middle.
-            logway(cluster.bootstrap, "config", "set", "broker", "default", f"{BOUND}=200000")
+            bound_copies(cluster.bootstrap, 200_000)
             began = time.monotonic()
             operation.begin()
             time.sleep(chance.random() / 2)
@@ -172,7 +171,7 @@ class KillEach(unittest.TestCase):
             time.sleep(chance.random() * 2)
             killed.start()
             wait_until(lambda: status(operation.bootstrap)["has_controller"], "there is a controller", deadline_s=DEADLINE_S)
-            logway(operation.bootstrap, "config", "delete", "broker", "default", BOUND)
+            unbound_copies(operation.bootstrap)
             operation.finish()
             operation.check(number)
             wait_until_in_sync(cluster)

@@ -13,7 +13,7 @@ from harness.cluster_status import status, wait_until_all_vote
 from harness.load import DEADLINE_S, create_topics
 from harness.seed import SEED
 from harness.waiting import wait_until
-from ours import ended, logway, spawn
+from ours import bound_copies, ended, logway, spawn, unbound_copies
 from test_tools import has_log, partitions_of, replicas_of
 from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 
@@ -46,7 +46,7 @@ class Ours(unittest.TestCase):
                 self.assertEqual((planned["removed"], planned["cancelled"]), (False, False))
                 self.assertTrue(all(leaving not in move["to"] for move in planned["moves"]), planned)
                 # The bound makes it last, so that it is hit in the middle.
-                logway(others, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=400000")
+                bound_copies(others, 400_000)
                 arguments = ("cluster", "decommission", str(leaving), "--yes")
                 process = spawn(others, *arguments)
                 controller = status(others)["controller"]
@@ -62,7 +62,7 @@ class Ours(unittest.TestCase):
                 # Whoever has asked for it goes; the cluster goes on, and so does who asks again.
                 process.kill()
                 process.wait()
-                logway(others, "config", "delete", "broker", "default", "logway.replica.catch.up.max.bytes.per.second")
+                unbound_copies(others)
                 self.assertTrue(logway(others, *arguments)["removed"])
                 for replicas in replicas_of(others).values():
                     self.assertTrue(leaving not in replicas and len(replicas) == 3, replicas)
@@ -124,8 +124,7 @@ class Ours(unittest.TestCase):
                 wait_until_fenced(bootstrap, lost)
                 before = replicas_of(bootstrap)
                 # The bound makes it last, so that somebody is killed in the middle.
-                bound = "logway.replica.catch.up.max.bytes.per.second"
-                logway(bootstrap, "config", "set", "broker", "default", f"{bound}=400000")
+                bound_copies(bootstrap, 400_000)
                 new.start()
                 cluster.nodes[lost - 1] = new
                 wait_until(lambda: nodes()[lost]["state"] == "active", "the new one serves", deadline_s=DEADLINE_S)
@@ -137,7 +136,7 @@ class Ours(unittest.TestCase):
                     writer.wait_for_more_acks(500)
                 # With the same command line, as a supervisor starts it.
                 killed.start()
-                logway(bootstrap, "config", "delete", "broker", "default", bound)
+                unbound_copies(bootstrap)
                 wait_until_in_sync(cluster)
                 wait_until(lambda: status(bootstrap)["healthy"], "all is well", deadline_s=DEADLINE_S)
                 self.assertEqual([node["out_of_sync"] for node in nodes().values()], [0, 0, 0])
@@ -215,7 +214,7 @@ class Ours(unittest.TestCase):
         with written_cluster("ours-cancelled-move", partitions=1, count=4) as (cluster, writer):
             logway(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,3", "--wait")
             writer.wait_for_more_acks(5_000)
-            logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")
+            bound_copies(cluster.bootstrap, 65_536)
             process = spawn(cluster.bootstrap, "cluster", "move", TOPIC, "0", "--to", "1,2,4", "--wait")
             wait_until(lambda: logway(cluster.bootstrap, "cluster", "moves"), "it has begun", deadline_s=DEADLINE_S)
             logway(cluster.bootstrap, "cluster", "moves", "--cancel")
@@ -266,7 +265,7 @@ class Ours(unittest.TestCase):
         with written_cluster("ours-cancel", count=4) as (cluster, writer):
             writer.wait_for_more_acks(5_000)
             before = replicas_of(cluster.bootstrap)
-            logway(cluster.bootstrap, "config", "set", "broker", "default", "logway.replica.catch.up.max.bytes.per.second=65536")
+            bound_copies(cluster.bootstrap, 65_536)
             process = spawn(cluster.bootstrap, "cluster", "decommission", "1", "--yes")
             wait_until(lambda: logway(cluster.bootstrap, "cluster", "moves"), "it has begun", deadline_s=DEADLINE_S)
             process.kill()

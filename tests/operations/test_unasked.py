@@ -8,7 +8,7 @@ from harness.cluster import Cluster, Node
 from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, create_topics
 from harness.waiting import wait_until
-from ours import logway
+from ours import bound_copies, logway, unbound_copies
 from test_tools import replicas_of
 from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 
@@ -39,8 +39,7 @@ class Unasked(unittest.TestCase):
             before = replicas_of(bootstrap)
             balance(bootstrap, enable="true")
             # It is there to be cancelled.
-            bound = "logway.replica.catch.up.max.bytes.per.second"
-            logway(bootstrap, "config", "set", "broker", "default", f"{bound}=65536")
+            bound_copies(bootstrap, 65_536)
             for number in (4, 5):
                 new = Node(f"unasked-join-{number}", [cluster.node(1).nodes])
                 self.addCleanup(new.kill)
@@ -52,7 +51,7 @@ class Unasked(unittest.TestCase):
                 if number == 4:
                     self.assertNotEqual(logway(bootstrap, "cluster", "moves", "--cancel"), [])
                     wait_until(lambda: replicas_of(bootstrap) == before, "all is as it was", deadline_s=DEADLINE_S)
-                    logway(bootstrap, "config", "delete", "broker", "default", bound)
+                    unbound_copies(bootstrap)
             # For the second one the plan is for both.
             wait_until(lambda: held(bootstrap, 4) and held(bootstrap, 5), "both have a share", deadline_s=DEADLINE_S)
             logway(bootstrap, "cluster", "moves", "--wait")

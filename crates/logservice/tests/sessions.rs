@@ -13,11 +13,28 @@ use logway_logservice::messages::log::{
 use logway_model::{PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_node::streams::anywhere::{Partition, Until};
 use logway_record::{BatchBuilder, Compression};
+use tempfile::TempDir;
 use tokio::time::Instant;
 
 const ABORTED: i32 = 10;
 const FAILED_PRECONDITION: i32 = 9;
 const INVALID_ARGUMENT: i32 = 3;
+
+/// A node with the log `clicks`, which ends with its directory.
+async fn with_clicks() -> (TempDir, Door) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("clicks", 1, &[]).await;
+    (dir, door)
+}
+
+/// A new session that has appended one record.
+async fn begun(client: &mut Client) -> (Appending, AppendOpened) {
+    let (mut appending, opened) = open(client, OpenAppend::default()).await;
+    appending.append(append("clicks", 1, &["a"]));
+    appending.appended().await;
+    (appending, opened)
+}
 
 async fn open(client: &mut Client, open: OpenAppend) -> (Appending, AppendOpened) {
     let mut appending = client.open_append(open).await;
@@ -66,9 +83,7 @@ async fn append_as_producer(door: &Door, id: i64, values: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_cannot_be_made_up() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (_dir, door) = with_clicks().await;
     let mut client = door.client().await;
     let (appending, opened) = open(&mut client, OpenAppend::default()).await;
     let mut next = opened.session.to_vec();
@@ -91,13 +106,9 @@ async fn a_session_cannot_be_made_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_outlives_the_node() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (dir, door) = with_clicks().await;
     let mut client = door.client().await;
-    let (mut appending, opened) = open(&mut client, OpenAppend::default()).await;
-    appending.append(append("clicks", 1, &["a"]));
-    appending.appended().await;
+    let (mut appending, opened) = begun(&mut client).await;
     appending.append(append("clicks", 2, &["b"]));
     appending.appended().await;
     drop((appending, client));
@@ -118,14 +129,10 @@ async fn a_session_outlives_the_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_stream_of_the_session_wrote_is_not_acknowledged_to_this_one() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (_dir, door) = with_clicks().await;
     for others in [&["x"][..], &["x", "y"]] {
         let mut client = door.client().await;
-        let (mut first, opened) = open(&mut client, OpenAppend::default()).await;
-        first.append(append("clicks", 1, &["a"]));
-        first.appended().await;
+        let (mut first, opened) = begun(&mut client).await;
         let mut other_client = door.client().await;
         let (mut other, _) = open(&mut other_client, going_on(&opened.session, &[1])).await;
         other.append(append("clicks", 2, others));
@@ -150,9 +157,7 @@ async fn client_values(door: &Door) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_takes_nobodys_records_for_its_own() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (_dir, door) = with_clicks().await;
     let mut client = door.client().await;
     for planted in [&["x"][..], &["x", "y", "z"]] {
         let (mut appending, opened) = open(&mut client, OpenAppend::default()).await;
@@ -168,13 +173,9 @@ async fn a_new_session_takes_nobodys_records_for_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_back_may_find_what_the_stream_before_appends_late() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (_dir, door) = with_clicks().await;
     let mut client = door.client().await;
-    let (mut earlier, opened) = open(&mut client, OpenAppend::default()).await;
-    earlier.append(append("clicks", 1, &["a"]));
-    earlier.appended().await;
+    let (mut earlier, opened) = begun(&mut client).await;
     let (mut later, again) = open(&mut client, going_on(&opened.session, &[1])).await;
     assert_eq!(again.positions[0].records, 1);
     // Its connection was broken, as the client sees it; the node has not noticed.
@@ -193,13 +194,9 @@ async fn who_comes_back_may_find_what_the_stream_before_appends_late() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_number_of_records_is_too_large_to_be_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let door = Door::open(dir.path()).await;
-    door.create("clicks", 1, &[]).await;
+    let (_dir, door) = with_clicks().await;
     let mut client = door.client().await;
-    let (mut appending, opened) = open(&mut client, OpenAppend::default()).await;
-    appending.append(append("clicks", 1, &["a"]));
-    appending.appended().await;
+    let (mut appending, opened) = begun(&mut client).await;
     appending.0.close();
     for records in [u64::MAX, 1 << 63] {
         let ended = client.open_append(going_on(&opened.session, &[records])).await.0.ended().await;

@@ -102,8 +102,12 @@ fn did_you_mean(nearest: Option<&'static str>) -> String {
 
 /// The beginning of a text that a stranger chose: a message must not repeat megabytes.
 pub(crate) fn excerpt(text: &str) -> String {
-    const SHOWN_CHARS: usize = 64;
-    match text.char_indices().nth(SHOWN_CHARS) {
+    beginning(text, 64)
+}
+
+/// A text of so many characters at most; of a longer one the beginning.
+pub(crate) fn beginning(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use logway_model::{BrokerId, PartitionId, TopicName};
 
+use crate::error::beginning;
 use crate::image::{Duty, MetadataImage, PartitionImage};
 use crate::record::{
     BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource, FeatureRecord, MetadataRecord,
@@ -160,8 +161,8 @@ fn of_session(before: &MetadataImage, session: &BrokerSessionRecord) -> Option<C
 
 fn of_config(before: &MetadataImage, config: &ConfigRecord) -> Option<ClusterEvent> {
     if let (AUTO_BALANCE_LAST_SETTING, Some(why)) = (&*config.name, &config.value) {
-        let text =
-            format!("the cluster balances itself, because {}", cut_at(why, REASON_MAX_CHARS));
+        let why = beginning(why, REASON_MAX_CHARS);
+        let text = format!("the cluster balances itself, because {why}");
         return Some(ClusterEvent::new(EventKind::BalanceBegun, text));
     }
     let ConfigResource::Broker(id) = config.resource else { return None };
@@ -283,12 +284,5 @@ impl Named {
 
 /// The beginning of a long name.
 fn cut(name: &str) -> String {
-    cut_at(name, NAME_MAX_CHARS)
-}
-
-fn cut_at(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    beginning(name, NAME_MAX_CHARS)
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use logway_metadata::record::{ConfigRecord, ConfigResource};
 use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
 use logway_metadata::settings::broker::{
-    CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, broker_setting, broker_settings,
+    AUTO_BALANCE_DISK_DEFAULT, AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_DEFAULT,
+    AUTO_BALANCE_GONE_SETTING, CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, broker_setting,
+    broker_settings,
 };
 use logway_metadata::settings::client_metrics::CLIENT_METRICS_SETTINGS;
 use logway_metadata::settings::group::GROUP_SETTINGS;
@@ -357,7 +359,13 @@ fn settings_of_single_listeners_are_shown() {
 }
 
 #[test]
-fn the_default_of_the_catch_up_rate_is_also_a_number() {
-    let setting = broker_setting(CATCH_UP_RATE_SETTING).expect("it exists");
-    assert_eq!(setting.default, Some(CATCH_UP_RATE_DEFAULT.to_string().as_str()));
+fn defaults_that_are_also_numbers_are_the_same() {
+    for (name, default) in [
+        (CATCH_UP_RATE_SETTING, CATCH_UP_RATE_DEFAULT),
+        (AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_GONE_DEFAULT),
+        (AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_DISK_DEFAULT.into()),
+    ] {
+        let setting = broker_setting(name).expect("it exists");
+        assert_eq!(setting.default, Some(default.to_string().as_str()), "{name}");
+    }
 }

@@ -20,11 +20,10 @@ impl Node {
     ///
     /// Fails where that cannot be committed.
     pub async fn sealer(self: &Arc<Self>, purpose: &'static str) -> Result<Sealer, Failure> {
-        if let Some(key) = self.image().sealing_key() {
-            return Ok(Sealer::new(key, purpose));
+        if self.image().sealing_key().is_none() {
+            let key = [random_uuid(), random_uuid()];
+            self.submit(MakeSealingKey { key }, Some(COMMIT_MAX), None).await?;
         }
-        let key = [random_uuid(), random_uuid()];
-        self.submit(MakeSealingKey { key }, Some(COMMIT_MAX), None).await?;
         let key = self.image().sealing_key().ok_or_else(|| {
             Failure::new(ErrorCode::UnknownServerError, "there is no key to seal tokens with")
         })?;

@@ -201,7 +201,7 @@ impl Node {
         tokio::spawn(follow_metadata(Arc::downgrade(self)));
         tokio::spawn(delete_streams(Arc::downgrade(self)));
         tokio::spawn(look_after_tokens(Arc::downgrade(self)));
-        if !self.lives_in_cluster() && !self.is_voter() {
+        if !self.lives_in_cluster() {
             self.register().await.map_err(NodeError::Register)?;
         }
         if self.cluster.is_some() && !self.is_voter() {

@@ -115,12 +115,10 @@ impl Session {
         for position in &open.positions {
             let log = call.log(&position.log, Operation::Write)?;
             let partition = log.partition(position.partition)?;
-            // To ask a partition costs as much as it has producers.
-            let about = |status: Status| {
-                status.with("log", &position.log).with("partition", position.partition)
-            };
-            let acknowledged = position.records;
             let (log, number) = (&position.log, position.partition);
+            let about = |status: Status| status.with("log", log).with("partition", number);
+            let acknowledged = position.records;
+            // To ask a partition costs as much as it has producers.
             if positions.iter().any(|known: &KnownPosition| known.partition == partition) {
                 let message = format!("partition {number} of log '{log}' is named twice");
                 return Err(about(Status::invalid(message)).remedy("tell of each partition once"));

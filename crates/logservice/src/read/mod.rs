@@ -25,7 +25,6 @@ mod value;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use logway_metadata::quota::QuotaKey;
 use logway_model::ErrorCode;
@@ -288,9 +287,8 @@ impl Reader {
         if made.record_bytes == 0 && !is_progress_due {
             return None;
         }
+        self.call.charge(QuotaKey::ConsumerByteRate, made.size_bytes());
         let mut pieces = made.pieces;
-        let size_bytes = pieces.iter().map(Bytes::len).sum();
-        self.call.charge(QuotaKey::ConsumerByteRate, size_bytes);
         if let Some(share) = share
             && let Some(last) = pieces.pop()
         {

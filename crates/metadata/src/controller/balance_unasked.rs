@@ -17,7 +17,7 @@ pub struct BalanceUnasked {
     pub occasion: Occasion,
     /// Where partitions are to go, the preferred leader first.
     pub moves: Vec<(TopicId, PartitionId, Vec<BrokerId>)>,
-    /// What the whole plan copies, of which this may be a part.
+    /// What the whole plan copies, in bytes. These moves may be a part of it.
     pub bytes: u64,
 }
 

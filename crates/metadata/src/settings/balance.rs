@@ -8,8 +8,14 @@ pub const AUTO_BALANCE_SETTING: &str = "logway.auto.balance.enable";
 /// After how long others get the replicas of a broker that is not heard.
 pub const AUTO_BALANCE_GONE_SETTING: &str = "logway.auto.balance.gone.ms";
 
+/// The default of [`AUTO_BALANCE_GONE_SETTING`], in ms.
+pub const AUTO_BALANCE_GONE_DEFAULT: u64 = 1_800_000;
+
 /// From when on a disk is too full.
 pub const AUTO_BALANCE_DISK_SETTING: &str = "logway.auto.balance.disk.percent";
+
+/// The default of [`AUTO_BALANCE_DISK_SETTING`], of 100.
+pub const AUTO_BALANCE_DISK_DEFAULT: u8 = 80;
 
 /// What the cluster has moved by itself last, and why.
 pub const AUTO_BALANCE_LAST_SETTING: &str = "logway.auto.balance.last";

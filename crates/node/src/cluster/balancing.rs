@@ -9,7 +9,8 @@ use std::time::Duration;
 use logway_metadata::balance::{BalanceRules, Occasion, Occasions, Sizes, UnaskedMoves, moves_for};
 use logway_metadata::controller::{BalanceUnasked, ControllerError};
 use logway_metadata::settings::broker::{
-    AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_SETTING,
+    AUTO_BALANCE_DISK_DEFAULT, AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_DEFAULT,
+    AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_SETTING,
 };
 use logway_model::{BrokerId, LeaderEpoch};
 use logway_peers::{Kind, Lane};
@@ -107,12 +108,11 @@ impl Balancing {
 }
 
 fn rules(node: &Node) -> BalanceRules {
-    // As in the table of settings, where nobody has set them.
-    const GONE_MS: u64 = 1_800_000;
-    const DISK_PERCENT: u8 = 80;
+    let gone_ms = node.changeable_setting(AUTO_BALANCE_GONE_SETTING);
+    let disk_percent = node.changeable_setting(AUTO_BALANCE_DISK_SETTING);
     BalanceRules {
-        gone_ms: node.changeable_setting(AUTO_BALANCE_GONE_SETTING).unwrap_or(GONE_MS),
-        disk_percent: node.changeable_setting(AUTO_BALANCE_DISK_SETTING).unwrap_or(DISK_PERCENT),
+        gone_ms: gone_ms.unwrap_or(AUTO_BALANCE_GONE_DEFAULT),
+        disk_percent: disk_percent.unwrap_or(AUTO_BALANCE_DISK_DEFAULT),
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Mutation {
     MarksOnce,
     /// The coordinator of a group is not told of the ends of transactions that are in its log.
     MarksBehindGroups,
-    /// A coordinator ends the transaction of the current producer, whoever asks for it.
+    /// A coordinator does not look at who asks for the end of a transaction.
     EndsForAnybody,
     /// A leader takes the first records of a transaction also from a producer that is fenced, as the coordinator says.
     VouchesForFenced,

@@ -136,18 +136,13 @@ impl Node {
             true => self.current_producer(id).await,
             false => None,
         };
-        let question = |fresh_id| match (request(fresh_id), forged) {
-            (
-                TransactionRequest::EndTxn { transactional_id, outcome, version, fresh_id, .. },
-                Some(producer),
-            ) => question(TransactionRequest::EndTxn {
-                transactional_id,
-                producer,
-                outcome,
-                version,
-                fresh_id,
-            }),
-            (body, _) => question(body),
+        let question = |fresh_id| {
+            let mut body = request(fresh_id);
+            if let (TransactionRequest::EndTxn { producer, .. }, Some(forged)) = (&mut body, forged)
+            {
+                *producer = forged;
+            }
+            question(body)
         };
         let reply = self.transactions.ask(id, question(None)).reply().await?;
         if reply != TransactionReply::NeedsProducerId {
@@ -161,6 +156,7 @@ impl Node {
             })?;
         self.transactions.ask(id, question(Some(fresh_id))).reply().await
     }
+
     /// Who may end the transaction of an id: for [`Mutation::EndsForAnybody`].
     async fn current_producer(&self, id: &str) -> Option<Producer> {
         let body = TransactionRequest::Describe(vec![id.into()]);

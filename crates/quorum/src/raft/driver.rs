@@ -224,7 +224,8 @@ impl Driver {
         let (shared, now) = (self.shared().clone(), Instant::now());
         let own = shared.member();
         let members = shared.members();
-        let is_as_told = |member: &Member| Member { is_demoted: false, ..member.clone() } == own;
+        let told = |member: &Member| (member.directory, member.votes_only);
+        let is_as_told = |member: &Member| member.addr == own.addr && told(member) == told(&own);
         let is_known = members.nodes.get(&shared.own_id).is_none_or(is_as_told);
         let can_tell = !own.addr.is_empty();
         if is_known || !can_tell || now < self.next_announcement {

@@ -44,20 +44,10 @@ impl Reader {
     pub(super) async fn run(mut self) {
         while !self.clients.is_over() {
             sleep(Duration::from_millis(self.random.below(40) as u64)).await;
-            let again = self.random.below(20) == 0 && self.position > Offset::ZERO;
-            let end = usize::try_from(self.position.0).unwrap_or(1).max(1);
-            let from = match again {
-                true => Offset(self.random.below(end) as i64),
-                false => self.position,
-            };
-            let served = match self.random.coin() {
-                true => self.clients.leader(self.place, &mut self.random),
-                false => self.clients.any_node(&mut self.random),
-            };
-            let Some(Served { node, runtime, .. }) = served else { continue };
-            let reading = runtime.spawn(read(node, self.place, from, Isolation::Uncommitted));
-            // A node that has ended says nothing.
-            let Ok(Ok(Some(found))) = timeout(ANSWER_MAX, reading).await else { continue };
+            let Reader { place, random, clients, position } = &mut self;
+            let from = start(*position, 20, random);
+            let found = read_somewhere(clients, random, *place, from, Isolation::Uncommitted).await;
+            let Some(found) = found else { continue };
             let mut next = from;
             for stored in found.batches.iter().map(Stored::of) {
                 if stored.base > next || stored.last < next {
@@ -71,6 +61,34 @@ impl Reader {
             self.position = self.position.max(next);
         }
     }
+}
+
+/// Where somebody reads who has read up to a position: now and then, once in so many times, something once more.
+pub(super) fn start(position: Offset, once_in: usize, random: &mut Rng) -> Offset {
+    let again = random.below(once_in) == 0 && position > Offset::ZERO;
+    let end = usize::try_from(position.0).unwrap_or(1).max(1);
+    match again {
+        true => Offset(random.below(end) as i64),
+        false => position,
+    }
+}
+
+/// What there is from an offset on, as the leader tells or who follows; `None` where nobody says.
+pub(super) async fn read_somewhere(
+    clients: &Clients,
+    random: &mut Rng,
+    place: Place,
+    from: Offset,
+    isolation: Isolation,
+) -> Option<Read> {
+    let served = match random.coin() {
+        true => clients.leader(place, random),
+        false => clients.any_node(random),
+    };
+    let Served { node, runtime, .. } = served?;
+    let reading = runtime.spawn(read(node, place, from, isolation));
+    // A node that has ended says nothing.
+    timeout(ANSWER_MAX, reading).await.ok()?.ok()?
 }
 
 /// What was read.

@@ -97,8 +97,7 @@ impl Removal {
         stops: &Stops,
         is_forced: bool,
     ) -> Result<Removal, CliError> {
-        let quorum = state.quorum.as_ref();
-        let is_member = quorum.is_some_and(|it| it.replicas().any(|replica| replica.id == node));
+        let is_member = state.member(node).is_some();
         if state.broker(node).is_none() && !is_member {
             return Err(unknown_node(node));
         }
@@ -112,7 +111,7 @@ impl Removal {
             node,
             removed: false,
             state: state.node_state(node),
-            voter: quorum.map(|quorum| quorum.voters.iter().any(|voter| voter.id == node)),
+            voter: state.votes(node),
             offline_partitions: offline,
             under_min_isr_partitions: under_min_isr,
             under_replicated_partitions: under_replicated,

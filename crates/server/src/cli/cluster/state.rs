@@ -134,8 +134,7 @@ impl ClusterState {
         match self.broker(replica.id) {
             Some(_) => !self.silent.contains(&replica.id),
             None => {
-                let heard = self.quorum.iter().flat_map(|quorum| quorum.replicas());
-                let now = heard.filter_map(|replica| replica.heard_at).max();
+                let now = self.members().filter_map(|replica| replica.heard_at).max();
                 let late_ms = now.zip(replica.heard_at).map(|(now, at)| now.0 - at.0);
                 late_ms.is_some_and(|late_ms| late_ms <= HEARD_WITHIN_MS)
             }
@@ -145,8 +144,7 @@ impl ClusterState {
     /// What a broker does, or a node of the quorum that is none.
     pub(super) fn node_state(&self, id: BrokerId) -> NodeState {
         let broker = self.broker(id);
-        let mut members = self.quorum.iter().flat_map(|quorum| quorum.replicas());
-        let is_alive = match members.find(|member| member.id == id && broker.is_none()) {
+        let is_alive = match self.member(id) {
             Some(member) => self.is_alive(member),
             None => !self.silent.contains(&id),
         };
@@ -165,8 +163,21 @@ impl ClusterState {
 
     /// Whether it only votes, or is about to: a node of the quorum that is no broker.
     pub(super) fn only_votes(&self, id: BrokerId) -> bool {
-        let mut members = self.quorum.iter().flat_map(|quorum| quorum.replicas());
-        self.broker(id).is_none() && members.any(|member| member.id == id)
+        self.broker(id).is_none() && self.member(id).is_some()
+    }
+
+    /// The members of the quorum, as far as the broker tells.
+    pub(super) fn members(&self) -> impl Iterator<Item = &QuorumReplica> {
+        self.quorum.iter().flat_map(|quorum| quorum.replicas())
+    }
+
+    /// Whether a node votes in the quorum, if the broker tells.
+    pub(super) fn votes(&self, id: BrokerId) -> Option<bool> {
+        Some(self.quorum.as_ref()?.voters.iter().any(|voter| voter.id == id))
+    }
+
+    pub(super) fn member(&self, id: BrokerId) -> Option<&QuorumReplica> {
+        self.members().find(|member| member.id == id)
     }
 
     /// The leader of the quorum, if it leads anybody.

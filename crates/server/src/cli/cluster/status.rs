@@ -166,8 +166,7 @@ fn status(state: &ClusterState, in_sync_min: &BTreeMap<TopicName, usize>) -> Sta
 /// The brokers, and the members of the quorum that are none.
 fn nodes(state: &ClusterState, stops: &Stops) -> Vec<Node> {
     let brokers = state.cluster.brokers.iter().map(|broker| broker.id);
-    let members = state.quorum.iter().flat_map(|quorum| quorum.replicas()).map(|it| it.id);
-    let ids: BTreeSet<BrokerId> = brokers.chain(members).collect();
+    let ids: BTreeSet<BrokerId> = brokers.chain(state.members().map(|it| it.id)).collect();
     ids.into_iter().map(|id| node(id, state, stops)).collect()
 }
 
@@ -175,8 +174,7 @@ fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
     let broker = state.broker(id);
     let address = broker.map(|broker| &broker.address).or_else(|| state.node_address(id));
     let quorum = state.quorum.as_ref();
-    let is_voter = quorum.map(|quorum| quorum.voters.iter().any(|voter| voter.id == id));
-    let replica = quorum.and_then(|quorum| quorum.replicas().find(|replica| replica.id == id));
+    let replica = state.member(id);
     let leader_end = quorum.and_then(|quorum| quorum.leader_log_end());
     let own_end = replica.and_then(|replica| replica.log_end);
     let obstacle = stops.obstacle(id);
@@ -190,7 +188,7 @@ fn node(id: BrokerId, state: &ClusterState, stops: &Stops) -> Node {
         rack: broker.and_then(|broker| broker.rack.clone()),
         broker: broker.is_some(),
         state: state.node_state(id),
-        voter: replica.and(is_voter),
+        voter: replica.and(state.votes(id)),
         lag: leader_end.zip(own_end).map(|(leader, own)| leader - own),
         out_of_sync: out_of_sync.count(),
         safe_to_stop: obstacle.is_none(),

@@ -5,15 +5,14 @@ use std::time::Duration;
 use logway_log::fs::sim::Rng;
 use logway_model::Offset;
 use logway_node::read::Isolation;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::invariants;
 use super::ledger::CommittedRead;
 use super::view::returned;
-use crate::cluster::machine::Served;
 use crate::cluster::oracle::Place;
 use crate::cluster::producer::Clients;
-use crate::cluster::reader::{ANSWER_MAX, Read, read};
+use crate::cluster::reader::{Read, read_somewhere, start};
 
 /// Reads one partition as `read_committed` and `read_uncommitted` consumers do: from its leader, or from who follows.
 pub(super) struct Consumer {
@@ -31,20 +30,9 @@ impl Consumer {
                 0 => Isolation::Uncommitted,
                 _ => Isolation::Committed,
             };
-            let again = self.random.below(10) == 0 && self.position > Offset::ZERO;
-            let end = usize::try_from(self.position.0).unwrap_or(1).max(1);
-            let from = match again {
-                true => Offset(self.random.below(end) as i64),
-                false => self.position,
-            };
-            let served = match self.random.coin() {
-                true => self.clients.leader(self.place, &mut self.random),
-                false => self.clients.any_node(&mut self.random),
-            };
-            let Some(Served { node, runtime, .. }) = served else { continue };
-            let reading = runtime.spawn(read(node, self.place, from, isolation));
-            // A node that has ended says nothing.
-            if let Ok(Ok(Some(found))) = timeout(ANSWER_MAX, reading).await {
+            let Consumer { place, random, clients, position } = &mut self;
+            let from = start(*position, 10, random);
+            if let Some(found) = read_somewhere(clients, random, *place, from, isolation).await {
                 self.judge(from, isolation, &found);
             }
         }

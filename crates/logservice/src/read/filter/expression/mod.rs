@@ -101,7 +101,7 @@ impl Expression {
         Ok(Expression { root, uses_value, text_bytes: text.len() })
     }
 
-    /// About how many bytes it keeps: its texts, and its parts, each of which has a sign of the text at least.
+    /// About how many bytes it keeps: its texts, and its parts. There are no more parts than the text has characters.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.text_bytes + self.text_bytes.min(parse::NODES_MAX) * size_of::<Node>()
     }

@@ -69,17 +69,14 @@ impl<'a> Names<'a> {
         Ok(names)
     }
 
-    /// What has a full name, which begins with a dot.
-    pub(super) fn find(&self, full: &str) -> Option<NameNumber> {
+    /// The message or enum of a full name, which begins with a dot.
+    pub(super) fn find(&self, full: &str) -> Option<(NameNumber, Described<'a>)> {
         let mut at = ROOT;
         for name in full.strip_prefix('.')?.split('.') {
             at = *self.within.get(&(at, name))?;
         }
-        Some(at)
-    }
-
-    pub(super) fn described(&self, number: NameNumber) -> Option<Described<'a>> {
-        self.described.get(number.0).copied().flatten()
+        let described = self.described.get(at.0).copied().flatten();
+        Some((at, described?))
     }
 
     fn add_file(&mut self, file: &'a [u8]) -> Result<(), String> {
@@ -183,7 +180,7 @@ pub(super) fn counted(encoded: &[u8], tag: u32) -> impl Iterator<Item = Result<&
     })
 }
 
-/// A text of an encoded message, of which the last one counts.
+/// The text that an encoded message has under a tag. If it has several, the last one counts.
 fn last(encoded: &[u8], tag: u32) -> Result<&str, String> {
     let mut found = "";
     for bytes in counted(encoded, tag) {

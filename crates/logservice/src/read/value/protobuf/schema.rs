@@ -164,8 +164,7 @@ impl Compiling<'_> {
     /// The number of a message.
     fn number_of(&mut self, name: &str) -> Result<usize, String> {
         let found = self.names.find(name);
-        let described = found.and_then(|found| Some((found, self.names.described(found)?)));
-        let Some((found, Described::Message { encoded, is_proto3, is_entry })) = described else {
+        let Some((found, Described::Message { encoded, is_proto3, is_entry })) = found else {
             return Err(format!("files have no message '{:.80}'", name.trim_start_matches('.')));
         };
         if let Some(number) = self.message_numbers.get(&found) {
@@ -179,9 +178,7 @@ impl Compiling<'_> {
     }
 
     fn enum_number_of(&mut self, name: &str) -> Result<usize, String> {
-        let found = self.names.find(name);
-        let described = found.and_then(|found| Some((found, self.names.described(found)?)));
-        let Some((found, Described::Enum(encoded))) = described else {
+        let Some((found, Described::Enum(encoded))) = self.names.find(name) else {
             return Err(format!("files have no enum '{:.80}'", name.trim_start_matches('.')));
         };
         if let Some(number) = self.enum_numbers.get(&found) {
