@@ -4,12 +4,10 @@ What is changed on them is in memory and goes with them. There is no systemd: a 
 """
 
 import subprocess
-import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
 COMMAND_S = 300
-STARTED_S = 30
 
 # $1 is the package, $2 the directory of this file. The first process of the machine takes away what has ended.
 MACHINE = """
