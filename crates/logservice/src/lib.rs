@@ -38,6 +38,6 @@ mod server;
 mod service;
 mod unread;
 
-pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, Replies};
+pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, NoHttp2, Replies};
 pub use logway_node::listener::ListenError;
 pub use server::{LogListeners, LogServer};
