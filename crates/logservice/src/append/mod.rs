@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::call::{Call, FoundLog};
-use crate::grpc::inbound::{FIRST_MESSAGE_MAX, Inbound, Received, decoded};
+use crate::grpc::inbound::{FIRST_MESSAGE_MAX, Inbound, Received, decoded, known_value};
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
 use crate::messages::log::append_reply::Reply as AppendReplyKind;
@@ -65,7 +65,7 @@ pub(crate) async fn append(
             .remedy("send 'open' first, and then the appends"));
     };
     let open: OpenAppend = decoded(open)?;
-    let until = match open.acknowledgement() {
+    let until = match known_value("open.acknowledgement", open.acknowledgement)? {
         Acknowledgement::Flushed => Until::Flushed,
         Acknowledgement::Committed | Acknowledgement::Unspecified => Until::Committed,
     };
