@@ -9,6 +9,7 @@ use logway_model::{ErrorCode, PartitionId};
 use logway_node::accept::stopped;
 use logway_node::access::{Operation, Requester, Resource};
 use logway_node::http_callers::Known;
+use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::until;
 use logway_node::{Failure, Node, audit};
@@ -144,7 +145,9 @@ impl Call {
         };
         tokio::select! {
             () = taken => {}
-            () = self.unread.is_given_up(&self.node().memory.replies) => self.give_up.notify_one(),
+            () = self.unread.is_given_up(&self.node().memory.replies, &self.service.reply_turns) => {
+                self.give_up.notify_one();
+            }
         }
     }
 
@@ -153,8 +156,14 @@ impl Call {
         if message.len() <= UNCOUNTED_BYTES {
             return vec![message];
         }
-        let share = self.node().memory.replies.take(message.len()).await;
+        let share = self.reply_memory(message.len()).await;
         self.unread.pieces(message, share)
+    }
+
+    /// Takes memory for a reply, when it is its client's turn.
+    pub(crate) async fn reply_memory(&self, size_bytes: usize) -> BudgetShare {
+        let client = (self.known.principal.clone(), self.host);
+        self.service.reply_turns.take(client, &self.node().memory.replies, size_bytes).await
     }
 
     /// Waits until there is room for another reply.

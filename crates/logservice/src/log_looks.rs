@@ -1,12 +1,10 @@
 //! What there is to tell of a log, looked up once for all who ask at the same time: a log may have thousands of partitions, and many
 //! who watch it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_model::TopicId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -100,24 +98,6 @@ impl Drop for UnderWay {
     }
 }
 
-/// The looks at all logs that somebody asks about.
-#[derive(Debug, Default)]
-pub(crate) struct AllLooks(Mutex<HashMap<TopicId, Weak<LogLooks>>>);
-
-impl AllLooks {
-    /// Those at one log, which are kept while somebody has them.
-    pub(crate) fn at(&self, log: TopicId) -> Arc<LogLooks> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(looks) = all.get(&log).and_then(Weak::upgrade) {
-            return looks;
-        }
-        all.retain(|_, looks| looks.strong_count() > 0);
-        let looks = Arc::new(LogLooks::default());
-        all.insert(log, Arc::downgrade(&looks));
-        looks
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,16 +171,5 @@ mod tests {
         assert!(gone.is_err());
         let age = Duration::from_secs(1);
         assert_eq!(&looks.recent(age, || counting.look()).await.message[..], b"0");
-    }
-
-    #[test]
-    fn logs_that_nobody_asks_about_are_forgotten() {
-        let all = AllLooks::default();
-        let id = |number: u8| TopicId(logway_model::Uuid([number; 16]));
-        let first = all.at(id(1));
-        assert!(Arc::ptr_eq(&first, &all.at(id(1))));
-        drop(first);
-        let _second = all.at(id(2));
-        assert_eq!(all.0.lock().expect("is fine").len(), 1);
     }
 }

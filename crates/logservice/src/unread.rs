@@ -8,8 +8,16 @@ use logway_node::memory::{BudgetShare, MemoryBudget, hold_with};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How long a client may take nothing while others wait for the memory of replies.
+use crate::reply_turns::ReplyTurns;
+
+/// How long a client may take nothing while another waits for the memory of replies. Several that wait share this time.
 const UNREAD_MAX: Duration = Duration::from_secs(10);
+
+/// But it is no shorter.
+const UNREAD_MIN: Duration = Duration::from_secs(2);
+
+/// How long a client may take over what was on its way when others began to wait.
+const WHOLE_MAX: Duration = Duration::from_secs(30);
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -22,8 +30,9 @@ pub(crate) struct Unread(Arc<watch::Sender<OnTheWay>>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct OnTheWay {
-    pieces: usize,
-    /// Pieces that have left since the call began.
+    /// Pieces that were made since the call began.
+    made: u64,
+    /// Those of them that have left.
     taken: u64,
 }
 
@@ -32,10 +41,7 @@ struct Piece(Arc<watch::Sender<OnTheWay>>);
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.0.send_modify(|on_the_way| {
-            on_the_way.pieces -= 1;
-            on_the_way.taken += 1;
-        });
+        self.0.send_modify(|on_the_way| on_the_way.taken += 1);
     }
 }
 
@@ -46,7 +52,7 @@ impl Unread {
         let mut pieces = Vec::with_capacity(left.len().div_ceil(PIECE_BYTES));
         while !left.is_empty() {
             let piece = left.split_to(left.len().min(PIECE_BYTES));
-            self.0.send_modify(|on_the_way| on_the_way.pieces += 1);
+            self.0.send_modify(|on_the_way| on_the_way.made += 1);
             pieces.push(hold_with(piece, Piece(Arc::clone(&self.0))));
         }
         pieces
@@ -55,31 +61,58 @@ impl Unread {
     /// Ends when all have left.
     pub(crate) async fn all_taken(&self) {
         // Who could be waited for is here.
-        _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.pieces == 0).await;
+        _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.made == on_the_way.taken).await;
     }
 
-    /// Ends when the client has taken nothing for too long, while others wait for the memory.
-    pub(crate) async fn is_given_up(&self, replies: &MemoryBudget) {
-        let (mut idle, mut taken) = (Duration::ZERO, 0);
+    /// Ends when the client has taken nothing for too long, or too little, while others wait for the memory.
+    pub(crate) async fn is_given_up(&self, replies: &MemoryBudget, turns: &ReplyTurns) {
+        let mut pace = Pace::default();
         loop {
-            _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.pieces > 0).await;
+            _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.made > on_the_way.taken).await;
             sleep(LOOK_INTERVAL).await;
-            let now = *self.0.borrow();
             let is_wanted = replies.is_contended() || replies.is_refusing();
-            idle = match is_wanted && now.pieces > 0 && now.taken == taken {
-                true => idle + LOOK_INTERVAL,
-                false => Duration::ZERO,
-            };
-            taken = now.taken;
-            if idle >= UNREAD_MAX {
+            let patience = (UNREAD_MAX / turns.waiting().max(1)).max(UNREAD_MIN);
+            if pace.is_too_slow(*self.0.borrow(), is_wanted, patience) {
                 return;
             }
         }
     }
 }
 
+/// How a client takes what is on its way while others wait.
+#[derive(Debug, Default)]
+struct Pace {
+    taken: u64,
+    /// How long nothing was taken.
+    idle: Duration,
+    /// What was made when `late` began to count.
+    due: u64,
+    /// How long not all of that was taken.
+    late: Duration,
+}
+
+impl Pace {
+    /// Notes how far a client is after another [`LOOK_INTERVAL`].
+    fn is_too_slow(&mut self, now: OnTheWay, is_wanted: bool, patience: Duration) -> bool {
+        let OnTheWay { made, taken } = now;
+        let owes = is_wanted && made > taken;
+        self.idle = match owes && taken == self.taken {
+            true => self.idle + LOOK_INTERVAL,
+            false => Duration::ZERO,
+        };
+        if owes && taken < self.due {
+            self.late += LOOK_INTERVAL;
+        } else {
+            (self.due, self.late) = (made, Duration::ZERO);
+        }
+        self.taken = taken;
+        self.idle >= patience || self.late >= WHOLE_MAX
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use logway_node::access::Principal;
     use logway_node::memory::Attention;
     use tokio::time::{Instant, timeout};
 
@@ -101,9 +134,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_while_others_wait_is_given_up() {
-        let unread = Unread::default();
+        let (unread, turns) = (Unread::default(), ReplyTurns::default());
         let (budget, mut pieces) = replied(&unread);
-        let given_up = unread.is_given_up(&budget);
+        let given_up = unread.is_given_up(&budget, &turns);
         tokio::pin!(given_up);
         let day = Duration::from_secs(86_400);
         assert!(timeout(day, &mut given_up).await.is_err(), "nobody waits for the memory");
@@ -126,10 +159,46 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn those_who_wait_share_the_patience() {
+        const WAITING: u8 = 5;
+        let (unread, turns) = (Unread::default(), Arc::new(ReplyTurns::default()));
+        let (budget, _pieces) = replied(&unread);
+        for host in 0..WAITING {
+            let (turns, budget) = (Arc::clone(&turns), budget.clone());
+            let client = (Principal::anonymous().clone(), [127, 0, 0, host].into());
+            tokio::spawn(async move { drop(turns.take(client, &budget, 1).await) });
+        }
+        let begun = Instant::now();
+        unread.is_given_up(&budget, &turns).await;
+        assert_eq!(begun.elapsed(), UNREAD_MAX / u32::from(WAITING));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_was_refused_counts_as_waiting() {
         let unread = Unread::default();
         let (budget, _pieces) = replied(&unread);
         assert!(budget.take_now(1).is_none());
-        timeout(2 * UNREAD_MAX, unread.is_given_up(&budget)).await.expect("is given up");
+        let given_up = unread.is_given_up(&budget, &ReplyTurns::default());
+        timeout(2 * UNREAD_MAX, given_up).await.expect("is given up");
+    }
+
+    /// Looks until a client is given up that takes a piece in so many intervals, of a reply of so many pieces or of ever new ones.
+    fn looks_at(intervals: u64, reply_pieces: u64, is_endless: bool) -> Option<u64> {
+        let mut pace = Pace::default();
+        (1..1_000).find(|look| {
+            let taken = look / intervals;
+            let made = if is_endless { taken + reply_pieces } else { reply_pieces };
+            pace.is_too_slow(OnTheWay { made, taken }, true, UNREAD_MAX)
+        })
+    }
+
+    #[test]
+    fn a_client_has_a_time_for_what_it_holds_and_goes_on_if_it_keeps_to_that() {
+        let whole = WHOLE_MAX.as_secs();
+        assert_eq!(looks_at(9, 60, false), Some(whole + 1), "a piece now and then is too little");
+        assert_eq!(looks_at(1, 60, false), Some(whole + 1));
+        assert_eq!(looks_at(1, whole - 2, false), None, "it has all in time");
+        assert_eq!(looks_at(9, 2, true), None, "what it gets meanwhile has a time of its own");
+        assert_eq!(looks_at(11, 2, true), Some(UNREAD_MAX.as_secs()));
     }
 }

@@ -72,14 +72,8 @@ async fn streams_without_a_login_are_few_and_no_part_of_the_others() {
 async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
-    door.create("large", 1, &[]).await;
+    let all = with_a_large_record(&door).await;
     let mut client = door.client().await;
-    let mut appending = client.open_append(OpenAppend::default()).await;
-    appending.opened().await;
-    let large = record("x".repeat(LARGE_BYTES));
-    appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
-    appending.appended().await;
-    let all = ReadRequest { records_max: 1, ..of("large") };
     for (given_up, request) in [
         // One that has ended, and one that has nothing more to say for an hour.
         (1, all.clone()),
@@ -93,6 +87,49 @@ async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() 
         assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
         assert_eq!(door.counted("logway_log_service_connections_given_up_total"), given_up);
     }
+    door.close().await;
+}
+
+/// A reply of more than half of the memory, which few can have at a time.
+async fn with_a_large_record(door: &Door) -> ReadRequest {
+    door.create("large", 1, &[]).await;
+    let mut appending = door.client().await.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    let large = record("x".repeat(LARGE_BYTES));
+    appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
+    appending.appended().await;
+    ReadRequest { records_max: 1, ..of("large") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_replies_of_one_client_do_not_keep_another_one_from_its_turn() {
+    const HOGS: usize = 12;
+    /// Two that take nothing, with some time for a busy machine. All of them take three minutes without turns.
+    const WAIT_MAX: Duration = Duration::from_secs(20);
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    let request = with_a_large_record(&door).await;
+    let (mut hogs, mut first) = (Vec::new(), door.slow_client().await);
+    let mut untaken = first.read(request.clone()).await;
+    untaken.begun().await;
+    for _ in 1..HOGS {
+        let mut client = door.slow_client().await;
+        let call = client.read(request.clone()).await;
+        hogs.push((client, call));
+    }
+    let begun = Instant::now();
+    // The reader asks a little later than they do.
+    while door.counted("logway_log_service_read_streams_open") < HOGS as u64 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "they read");
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut polite = door.client_from([127, 0, 0, 2]).await;
+    let begun = Instant::now();
+    let reply: Option<ReadReply> = polite.read(request).await.next().await.expect("goes on");
+    assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
+    assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
+    let given_up = door.counted("logway_log_service_connections_given_up_total");
+    assert!((1..=3).contains(&given_up), "{given_up} of them had their turn before");
     door.close().await;
 }
 

@@ -208,7 +208,7 @@ impl Reader {
                 Tried::Nothing => return Ok(None),
                 // It is made again when there is room for it: who waits holds nothing.
                 Tried::NoRoom(size_bytes) => {
-                    reserved = Some(self.call.node().memory.replies.take(size_bytes).await);
+                    reserved = Some(self.call.reply_memory(size_bytes).await);
                 }
             }
         }
