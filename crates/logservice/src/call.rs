@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) give_up: Arc<Notify>,
     /// Whose filters of the connection may work now.
     pub(crate) evaluation: Arc<Semaphore>,
-    /// Its large replies that are on their way.
+    /// Its replies that are on their way.
     pub(crate) unread: Unread,
 }
 
@@ -67,7 +67,7 @@ impl FoundLog {
     }
 }
 
-/// Replies up to this size are not counted: there are few, and none waits for others' memory.
+/// Replies up to this size take no memory of the budget: there are few, and none waits for others' memory.
 pub(crate) const UNCOUNTED_BYTES: usize = 32 << 10;
 
 impl Call {
@@ -115,7 +115,7 @@ impl Call {
         }
     }
 
-    /// Runs a stream until it or the call ends, and tells the client how. It is there until the client has taken the last large reply:
+    /// Runs a stream until it or the call ends, and tells the client how. It is there until the client has taken the last reply:
     /// if the client takes nothing while memory is short, its connection is given up. What is on its way can be taken back in no
     /// other way.
     pub(crate) async fn run_stream(
@@ -151,13 +151,13 @@ impl Call {
         }
     }
 
-    /// The pieces of a reply. A large one takes memory until the client has taken it, and waits for that.
-    pub(crate) async fn counted(&self, message: Bytes) -> Vec<Bytes> {
-        if message.len() <= UNCOUNTED_BYTES {
-            return vec![message];
-        }
-        let share = self.reply_memory(message.len()).await;
-        self.unread.pieces(message, share)
+    /// A reply. A large one takes memory until the client has taken it, and waits for that.
+    pub(crate) async fn reply(&self, message: Bytes) -> Reply {
+        let share = match message.len() <= UNCOUNTED_BYTES {
+            true => None,
+            false => Some(self.reply_memory(message.len()).await),
+        };
+        Reply::Message(self.unread.pieces(message, share))
     }
 
     /// Takes memory for a reply, when it is its client's turn.

@@ -91,7 +91,7 @@ pub(crate) async fn watch(
         };
         let now = looks.recent(period, || look(&call, &log)).await.message.clone();
         if told.as_ref() != Some(&now) {
-            permit.send(Reply::Message(vec![now.clone()]));
+            permit.send(call.unread.reply(now.clone()));
             told = Some(now);
         }
     }

@@ -1,4 +1,4 @@
-//! Large replies that a client has not taken: they hold memory that others may wait for.
+//! Replies that a client has not taken: they hold memory, and others may wait for some.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use logway_node::memory::{BudgetShare, MemoryBudget, hold_with};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::grpc::outbound::Reply;
 use crate::reply_turns::ReplyTurns;
 
 /// How long a client may take nothing while another waits for the memory of replies. Several that wait share this time.
@@ -24,7 +25,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A client that has taken so much is one that reads.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The counted replies of a call, from when they are made until the socket has them.
+/// The replies of a call, from when they are made until the socket has them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread(Arc<watch::Sender<OnTheWay>>);
 
@@ -46,9 +47,17 @@ impl Drop for Piece {
 }
 
 impl Unread {
+    /// A reply that is not counted.
+    pub(crate) fn reply(&self, message: Bytes) -> Reply {
+        Reply::Message(self.pieces(message, None))
+    }
+
     /// The same bytes, which hold a share until the client has taken the last of them. In pieces, so that it is seen how far they are.
-    pub(crate) fn pieces(&self, bytes: Bytes, share: BudgetShare) -> Vec<Bytes> {
-        let mut left = share.around(bytes);
+    pub(crate) fn pieces(&self, bytes: Bytes, share: Option<BudgetShare>) -> Vec<Bytes> {
+        let mut left = match share {
+            Some(share) => share.around(bytes),
+            None => bytes,
+        };
         let mut pieces = Vec::with_capacity(left.len().div_ceil(PIECE_BYTES));
         while !left.is_empty() {
             let piece = left.split_to(left.len().min(PIECE_BYTES));
@@ -124,7 +133,7 @@ mod tests {
     fn replied(unread: &Unread) -> (MemoryBudget, Vec<Bytes>) {
         let budget = MemoryBudget::new(LIMIT_BYTES, Arc::new(Attention::default()));
         let share = budget.try_take(LIMIT_BYTES).expect("all of it");
-        let pieces = unread.pieces(vec![7; 2 * PIECE_BYTES + 1].into(), share);
+        let pieces = unread.pieces(vec![7; 2 * PIECE_BYTES + 1].into(), Some(share));
         assert_eq!(
             pieces.iter().map(Bytes::len).collect::<Vec<_>>(),
             [PIECE_BYTES, PIECE_BYTES, 1]

@@ -134,6 +134,52 @@ async fn many_replies_of_one_client_do_not_keep_another_one_from_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_takes_nothing_of_small_replies_is_given_up_while_memory_is_short() {
+    const RECORDS: u64 = 40;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    door.create("small", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    for sequence in 1..=RECORDS {
+        let value = "x".repeat(10_000);
+        appending.append(append("small", sequence, &[&value]));
+        appending.appended().await;
+    }
+    let replies = &door.node.memory.replies;
+    let all = replies.take(replies.limit_bytes()).await;
+    let waiting = tokio::spawn({
+        let replies = replies.clone();
+        async move { drop(replies.take(1).await) }
+    });
+    let (mut silent, mut slow) = (door.slow_client().await, door.slow_client().await);
+    let mut untaken = silent.read(of("small")).await;
+    untaken.begun().await;
+    // One that takes what it gets has all of it, and waits for more.
+    let mut taken = slow.read(of("small")).await;
+    let mut count = 0;
+    while count < RECORDS as usize {
+        let reply: Option<ReadReply> = taken.next().await.expect("goes on");
+        count += reply.expect("goes on").records.len();
+    }
+    let begun = Instant::now();
+    while door.counted("logway_log_service_connections_given_up_total") == 0 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "it is not given up");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(client.values("small", 0).await.len(), count);
+    appending.append(append("small", RECORDS + 1, &["y"]));
+    appending.appended().await;
+    let reply: Option<ReadReply> = taken.next().await.expect("goes on");
+    assert_eq!(reply.map(|it| it.records.len()), Some(1));
+    assert_eq!(door.counted("logway_log_service_connections_given_up_total"), 1);
+    drop(all);
+    waiting.await.expect("has its turn");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_read_has_no_schema_read() {
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open(dir.path()).await;

@@ -122,7 +122,7 @@ pub(crate) async fn watch(
         let now = look(&call, &log).await?;
         let is_redirect = matches!(now.reply, Some(InfoReplyKind::Redirect(_)));
         if is_news(told.as_ref(), &now) {
-            permit.send(Reply::Message(vec![framed(&now)]));
+            permit.send(call.unread.reply(framed(&now)));
             told = Some(now);
         }
         if is_redirect {
