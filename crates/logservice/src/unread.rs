@@ -11,19 +11,13 @@ use tokio::time::sleep;
 use crate::grpc::outbound::Reply;
 use crate::reply_turns::ReplyTurns;
 
-/// How long a client may take nothing while another waits for the memory of replies. Several that wait share this time.
-const UNREAD_MAX: Duration = Duration::from_secs(10);
-
-/// But it is no shorter.
-const UNREAD_MIN: Duration = Duration::from_secs(2);
-
 /// How long a client may take over what was on its way when others began to wait.
 const WHOLE_MAX: Duration = Duration::from_secs(30);
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A client that has taken so much is one that reads.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 128 << 10;
 
 /// The replies of a call, from when they are made until the socket has them.
 #[derive(Debug, Clone, Default)]
@@ -80,8 +74,7 @@ impl Unread {
             _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.made > on_the_way.taken).await;
             sleep(LOOK_INTERVAL).await;
             let is_wanted = replies.is_contended() || replies.is_refusing();
-            let patience = (UNREAD_MAX / turns.waiting().max(1)).max(UNREAD_MIN);
-            if pace.is_too_slow(*self.0.borrow(), is_wanted, patience) {
+            if pace.is_too_slow(*self.0.borrow(), is_wanted, turns.patience()) {
                 return;
             }
         }
@@ -121,13 +114,14 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use logway_node::access::Principal;
     use logway_node::memory::Attention;
     use tokio::time::{Instant, timeout};
 
     use super::*;
 
     const LIMIT_BYTES: usize = 8 << 20;
+
+    const UNREAD_MAX: Duration = Duration::from_secs(10);
 
     /// A budget, and a reply of three pieces that has most of it.
     fn replied(unread: &Unread) -> (MemoryBudget, Vec<Bytes>) {
@@ -168,26 +162,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_share_the_patience() {
-        const WAITING: u8 = 5;
-        let (unread, turns) = (Unread::default(), Arc::new(ReplyTurns::default()));
-        let (budget, _pieces) = replied(&unread);
-        for host in 0..WAITING {
-            let (turns, budget) = (Arc::clone(&turns), budget.clone());
-            let client = (Principal::anonymous().clone(), [127, 0, 0, host].into());
-            tokio::spawn(async move { drop(turns.take(client, &budget, 1).await) });
-        }
-        let begun = Instant::now();
-        unread.is_given_up(&budget, &turns).await;
-        assert_eq!(begun.elapsed(), UNREAD_MAX / u32::from(WAITING));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn what_was_refused_counts_as_waiting() {
         let unread = Unread::default();
         let (budget, _pieces) = replied(&unread);
         assert!(budget.take_now(1).is_none());
-        let given_up = unread.is_given_up(&budget, &ReplyTurns::default());
+        let turns = ReplyTurns::default();
+        let given_up = unread.is_given_up(&budget, &turns);
         timeout(2 * UNREAD_MAX, given_up).await.expect("is given up");
     }
 

@@ -93,7 +93,8 @@ async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() 
 /// A reply of more than half of the memory, which few can have at a time.
 async fn with_a_large_record(door: &Door) -> ReadRequest {
     door.create("large", 1, &[]).await;
-    let mut appending = door.client().await.open_append(OpenAppend::default()).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
     appending.opened().await;
     let large = record("x".repeat(LARGE_BYTES));
     appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
@@ -104,7 +105,7 @@ async fn with_a_large_record(door: &Door) -> ReadRequest {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_replies_of_one_client_do_not_keep_another_one_from_its_turn() {
     const HOGS: usize = 12;
-    /// Two that take nothing, with some time for a busy machine. All of them take three minutes without turns.
+    /// Two that take nothing have a second or two each, and the machine may be busy. All of them take two minutes without turns.
     const WAIT_MAX: Duration = Duration::from_secs(20);
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
@@ -117,19 +118,20 @@ async fn many_replies_of_one_client_do_not_keep_another_one_from_its_turn() {
         let call = client.read(request.clone()).await;
         hogs.push((client, call));
     }
+    let given_up = || door.counted("logway_log_service_connections_given_up_total");
     let begun = Instant::now();
     // The reader asks a little later than they do.
-    while door.counted("logway_log_service_read_streams_open") < HOGS as u64 {
+    while door.counted("logway_log_service_read_streams_open") + given_up() < HOGS as u64 {
         assert!(begun.elapsed() < common::UNTIL_MAX, "they read");
         sleep(Duration::from_millis(10)).await;
     }
     let mut polite = door.client_from([127, 0, 0, 2]).await;
-    let begun = Instant::now();
+    let (begun, given_up_before) = (Instant::now(), given_up());
     let reply: Option<ReadReply> = polite.read(request).await.next().await.expect("goes on");
     assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
     assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
-    let given_up = door.counted("logway_log_service_connections_given_up_total");
-    assert!((1..=3).contains(&given_up), "{given_up} of them had their turn before");
+    let turns = given_up() - given_up_before;
+    assert!(turns <= 3, "{turns} of them had their turn before");
     door.close().await;
 }
 
@@ -171,8 +173,11 @@ async fn who_takes_nothing_of_small_replies_is_given_up_while_memory_is_short() 
     assert_eq!(client.values("small", 0).await.len(), count);
     appending.append(append("small", RECORDS + 1, &["y"]));
     appending.appended().await;
-    let reply: Option<ReadReply> = taken.next().await.expect("goes on");
-    assert_eq!(reply.map(|it| it.records.len()), Some(1));
+    // It may hear first how far it is.
+    while count <= RECORDS as usize {
+        let reply: Option<ReadReply> = taken.next().await.expect("goes on");
+        count += reply.expect("goes on").records.len();
+    }
     assert_eq!(door.counted("logway_log_service_connections_given_up_total"), 1);
     drop(all);
     waiting.await.expect("has its turn");
