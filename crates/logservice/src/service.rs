@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use logway_model::TopicId;
 use logway_node::Node;
 use logway_node::memory::MemoryBudget;
 use tokio::sync::watch;
 
 use crate::log_looks::LogLooks;
+use crate::logspec;
 use crate::metrics::Metrics;
 use crate::open_streams::OpenStreams;
 use crate::reply_turns::ReplyTurns;
@@ -25,7 +27,9 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) streams: OpenStreams,
     /// What there is to tell of each log that somebody asks about.
-    pub(crate) looks: Shared<TopicId, LogLooks>,
+    pub(crate) looks: Shared<TopicId, LogLooks<Bytes>>,
+    /// The same in the words of `logspec`.
+    pub(crate) logspec_looks: Shared<TopicId, LogLooks<logspec::Seen>>,
     pub(crate) reply_turns: ReplyTurns,
     /// What readers keep for as long as they read. It is not that of requests: appends would wait for readers that never end.
     pub(crate) selections: MemoryBudget,
@@ -46,6 +50,7 @@ impl Service {
             metrics,
             streams: OpenStreams::default(),
             looks: Shared::default(),
+            logspec_looks: Shared::default(),
             reply_turns: ReplyTurns::default(),
             selections,
         }
