@@ -1,6 +1,6 @@
 //! What changes events, or takes them out, between a source and its channels.
 
-mod host;
+pub(crate) mod host;
 mod regex;
 
 use std::time::{SystemTime, UNIX_EPOCH};

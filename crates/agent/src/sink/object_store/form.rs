@@ -1,32 +1,20 @@
 //! What is in objects.
 
-use std::io::{self, Write};
+use std::io;
 
-use zstd::stream::write::Encoder;
-
-use crate::codec::deflated::gzip;
+use crate::codec::packing::Packing;
 use crate::codec::serializer::Serializer;
 use crate::error::StartError;
 use crate::event::Event;
 use crate::settings::Settings;
 
-/// Objects are written once and kept for long.
-const ZSTD_LEVEL: i32 = 3;
-
 /// How many events make a block of an Avro file.
 const BLOCK_EVENTS: usize = 1000;
 
 #[derive(Debug, Clone, Copy)]
-enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     serializer: Serializer,
-    compression: Compression,
+    packing: Option<Packing>,
 }
 
 impl Form {
@@ -34,16 +22,14 @@ impl Form {
         let serializer = Serializer::of(settings.required("format").trim(), true);
         let serializer = serializer.expect("it was checked");
         let is_avro = serializer == Serializer::AvroEvent;
-        let compression = match settings.required("compression").trim().to_lowercase().as_str() {
-            _ if is_avro && !settings.is_set("compression") => Compression::None,
-            "gzip" => Compression::Gzip,
-            "zstd" => Compression::Zstd,
-            _ => Compression::None,
+        let packing = match is_avro && !settings.is_set("compression") {
+            true => None,
+            false => Packing::of(settings.required("compression").trim()),
         };
-        if is_avro && !matches!(compression, Compression::None) {
+        if is_avro && packing.is_some() {
             return Err("avro_event is not compressed: readers of Avro want plain files".to_owned());
         }
-        Ok(Form { serializer, compression })
+        Ok(Form { serializer, packing })
     }
 
     pub(super) fn extension(self) -> String {
@@ -52,11 +38,7 @@ impl Form {
             Serializer::Text { .. } | Serializer::HeaderAndText => ".txt",
             Serializer::AvroEvent => ".avro",
         };
-        let packed = match self.compression {
-            Compression::None => "",
-            Compression::Gzip => ".gz",
-            Compression::Zstd => ".zst",
-        };
+        let packed = self.packing.map_or("", Packing::extension);
         format!("{kind}{packed}")
     }
 
@@ -64,14 +46,9 @@ impl Form {
     pub(super) fn body(self, events: &[Event]) -> io::Result<Vec<u8>> {
         let mut plain = self.serializer.begin();
         events.chunks(BLOCK_EVENTS).for_each(|some| plain.extend(self.serializer.events(some)));
-        match self.compression {
-            Compression::None => Ok(plain),
-            Compression::Gzip => Ok(gzip(&plain)),
-            Compression::Zstd => {
-                let mut encoder = Encoder::new(Vec::new(), ZSTD_LEVEL)?;
-                encoder.write_all(&plain)?;
-                encoder.finish()
-            }
+        match self.packing {
+            Some(packing) => packing.pack(&plain),
+            None => Ok(plain),
         }
     }
 }
