@@ -1,9 +1,11 @@
 """Files of HDFS, in Hadoop's own cluster: with kills of the agent and of the cluster every event is in a file."""
 
+import io
 import os
 import re
 from types import SimpleNamespace
 
+import pyarrow.parquet
 from agents import Agent, AgentCase
 from hdfs_cluster import HdfsCluster
 
@@ -93,6 +95,34 @@ class Hdfs(AgentCase):
                 self.assertRegex(path, rf"/20\d\d/FlumeData\.\d+{re.escape(ending)}$")
             bodies = [body(line) for line in self.cluster.text(f"/forms/{name}/*/*")]
             self.assertEqual(sorted(bodies, key=int), [str(number) for number in range(OF_A_FORM)], name)
+
+    def test_objects_in_parquet_are_complete_files(self):
+        spool = self.made("spool")
+        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        agent = Agent(
+            self,
+            self.directory,
+            "agent",
+            f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\nbasenameHeader = true\n"
+            f"[[sources.r.interceptors]]\ntype = 'timestamp'\n[[sources.r.interceptors]]\ntype = 'static'\nkey = 'key'\nvalue = 'k'\n"
+            f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/channel'\n"
+            f"[sinks.k]\ntype = 'object_store'\nchannel = 'c'\nformat = 'parquet'\nurl = '{self.cluster.url}/table/%Y'\nrollCount = 90\n"
+            f"batchSize = 9\nrollInterval = 1\nrequestTimeout = 5000\n",
+        ).start()
+
+        def rows() -> list[dict]:
+            complete = [path for path in self.cluster.files("/table") if not path.endswith(".part")]
+            return [row for path in complete for row in pyarrow.parquet.read_table(io.BytesIO(self.cluster.read(path))).to_pylist()]
+
+        self.kill_in_turn([agent], rows, EVENTS, KILLS)
+        wait_until(lambda: agent.count("CHANNEL.c", "ChannelSize") == 0, "all events to be written", DEADLINE_S)
+        self.assertEqual(agent.stop(), 0)
+        found = rows()
+        self.assertEqual({int(row["body"]) for row in found}, set(range(EVENTS)))
+        row = found[0]
+        self.assertEqual((row["offset"], row["partition"], row["key"], dict(row["headers"])["basename"]), (None, None, "k", "events"))
+        self.assertEqual(int(row["timestamp"].timestamp() * 1000), int(dict(row["headers"])["timestamp"]))
+        print(f"{EVENTS} events in Parquet with {KILLS} kills (SEED={SEED}): {len(found) - EVENTS} are there again", flush=True)
 
     def test_a_file_is_complete_when_its_time_is_over(self):
         sinks = ""
