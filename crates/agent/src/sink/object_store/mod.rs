@@ -82,6 +82,12 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "How many events are taken from the channel at once.",
         ),
         key(
+            "partSize",
+            Kind::Number(5 << 20, 5 << 30, "bytes"),
+            Fallback::Is("67108864"),
+            "An object in S3 that is larger is sent in parts of this size.",
+        ),
+        key(
             "user",
             Kind::Text,
             Fallback::Nothing,
