@@ -58,6 +58,7 @@ const OTHERS: &[&Declaration] = &[
     &interceptor::REMOVE_HEADER,
     &interceptor::UUID,
     &interceptor::SEARCH_REPLACE,
+    &interceptor::EXPRESSION,
     &selector::REPLICATING,
     &selector::MULTIPLEXING,
     &processor::DEFAULT,
