@@ -30,6 +30,8 @@ class Broker(LoggedProcess):
     kind: str
     sigterm_exit_code: int
     restart_s_max: float
+    # A start may take so long.
+    ready_deadline_s: float = READY_DEADLINE_S
     # How much more resident memory a restart may leave behind than there was before.
     restart_rss_growth_bytes_max: int
     # How much resident memory clients may cost, however they behave.
@@ -73,8 +75,8 @@ class Broker(LoggedProcess):
             while not self.is_ready():
                 if self.process.poll() is not None:
                     raise self._failure(f"ended with exit code {self.process.returncode} before it was ready")
-                if time.monotonic() - self._began > READY_DEADLINE_S:
-                    raise self._failure(f"was not ready within {READY_DEADLINE_S} s")
+                if time.monotonic() - self._began > self.ready_deadline_s:
+                    raise self._failure(f"was not ready within {self.ready_deadline_s} s")
                 time.sleep(POLL_INTERVAL_S)
         except BaseException:
             self.kill()

@@ -25,7 +25,7 @@ from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster, Node
 from harness.cluster_status import status, wait_until_all_vote
-from harness.load import DEADLINE_S, Writer, create_topics
+from harness.load import Writer, create_topics
 from harness.logway import BINARY
 from harness.network import WITHOUT, Network, in_own_network, is_own
 from harness.seed import SEED
@@ -36,8 +36,10 @@ from written import CLIENT, TOPIC, TWO_IN_SYNC
 PARTITIONS = 12
 RECORDS_PER_SECOND = 1_000
 COMMAND_S = 30
-# A cluster that is well again has everything in sync after this.
+# A cluster that is well again has everything in sync after this. Nodes come up and records are acknowledged in this time, too: where they have few
+# processors to themselves, nine nodes may look for a leader of the quorum for a minute.
 WELL_S = 180
+PATIENT = {**CLIENT, "message.timeout.ms": WELL_S * 1_000}
 
 
 class Found(Exception):
@@ -147,7 +149,7 @@ class World:
             self.say(f"replace {number}")
             old = self.node(host)
             old.kill()
-            deadline = time.monotonic() + DEADLINE_S
+            deadline = time.monotonic() + WELL_S
             while True:
                 try:
                     self.begin_on(host, "--node-id", str(number), "--replace")
@@ -167,6 +169,7 @@ class World:
         """Starts a node with an empty directory on a host; returns its number."""
         join = [node.nodes for node in self.cluster.nodes if node is not self.node(host)]
         node = Node(f"random-{host}-{time.monotonic_ns()}", join, self.cluster.settings, host, flags=flags)
+        node.ready_deadline_s = WELL_S
         self.cluster.nodes[host - 1] = node
         node.start()
         number = int(node.log_since_start().split(" node=")[1].split()[0])
@@ -252,10 +255,12 @@ def guarded(run, failures: list, stopping: threading.Event) -> threading.Thread:
 def live(nodes: int, minutes: float, seed: int) -> Counter:
     """Lives one world; returns what was done in it. Raises what was found."""
     with Network(nodes) as network, Cluster("random", nodes, hosted=True) as cluster:
+        for node in cluster.nodes:
+            node.ready_deadline_s = WELL_S
         wait_until_all_vote(cluster)
         create_topics(cluster.bootstrap, NewTopic(TOPIC, PARTITIONS, 3, config=TWO_IN_SYNC))
         world, failures = World(network, cluster, seed), []
-        with Writer(cluster.bootstrap, TOPIC, PARTITIONS, client=CLIENT, records_per_second=RECORDS_PER_SECOND) as writer:
+        with Writer(cluster.bootstrap, TOPIC, PARTITIONS, client=PATIENT, records_per_second=RECORDS_PER_SECOND) as writer:
             threads = [guarded(run, failures, world.stopping) for run in (world.operate, world.fail)]
             for thread in threads:
                 thread.start()

@@ -71,6 +71,21 @@ class Ours(unittest.TestCase):
                 wait_until_in_sync(cluster)
                 writer.wait_for_more_acks(500)
 
+    def test_nothing_is_moved_to_a_node_that_is_to_leave(self):
+        with written_cluster("ours-leaving", count=4, config={}) as (cluster, writer):
+            writer.wait_for_more_acks(5_000)
+            others = ",".join(cluster.node(number).bootstrap for number in (1, 2, 3))
+            bound_copies(others, 65_536)
+            process = spawn(others, "cluster", "decommission", "4", "--yes")
+            self.addCleanup(process.communicate)
+            self.addCleanup(process.kill)
+            wait_until(lambda: logway(others, "cluster", "moves"), "it is on its way out", deadline_s=DEADLINE_S)
+            # It is going to have nothing, which is less than others have.
+            planned = logway(others, "cluster", "rebalance")
+            self.assertTrue(all(4 not in move["to"] for move in planned["moves"]), planned)
+            logway(others, "cluster", "decommission", "4", "--cancel")
+            writer.wait_for_more_acks(500)
+
     def test_a_new_node_gets_its_share_and_is_killed_meanwhile(self):
         chance = random.Random(SEED + 1)
         with written_cluster("ours-rebalance", count=4, replicas=2, config={}) as (cluster, writer):

@@ -1,4 +1,4 @@
-"""Kafka's own tools move partitions and elect leaders, unchanged."""
+"""Kafka's own tools move partitions, elect leaders, describe the quorum and compare replicas, unchanged."""
 
 import time
 import unittest
@@ -10,8 +10,9 @@ from harness.cluster import Cluster
 from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, QUIET, admin_client, create_topics
 from harness.waiting import wait_until
-from tools import elect_leaders, generated, plan_of, reassign
-from written import PARTITIONS, TOPIC, written_cluster
+from ours import logway
+from tools import elect_leaders, generated, plan_of, reassign, tool, verified_replicas
+from written import PARTITIONS, TOPIC, wait_until_in_sync, written_cluster
 
 def partitions_of(bootstrap: str, topic: str = TOPIC) -> dict:
     return admin_client(bootstrap).list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
@@ -80,6 +81,67 @@ class Tools(unittest.TestCase):
             reassign(cluster.bootstrap, "--cancel", plan=plan)
             self.assertEqual(replicas_of(cluster.bootstrap, "slow"), {0: [1, 2]})
             wait_until(lambda: not has_log(cluster.node(3), "slow", 0), "the copy is gone", deadline_s=DEADLINE_S)
+
+    def test_a_dead_broker_is_replaced_and_one_that_dies_meanwhile_is_put_back(self):
+        with written_cluster("tools-dead", count=4) as (cluster, writer):
+            writer.wait_for_more_acks(2_000)
+            for number in range(PARTITIONS):
+                logway(cluster.bootstrap, "cluster", "move", TOPIC, str(number), "--to", "1,2,3", "--wait")
+            cluster.node(3).kill()
+            alive = [cluster.node(number) for number in (1, 2, 4)]
+            bootstrap = ",".join(node.bootstrap for node in alive)
+            is_known = lambda: all(3 not in it.isrs for it in partitions_of(bootstrap).values())
+            wait_until(is_known, "it is known to be dead", deadline_s=DEADLINE_S)
+            wanted = {number: [1, 2, 4] for number in range(PARTITIONS)}
+            plan = generated(bootstrap, [TOPIC], [1, 2, 4])
+            self.assertEqual({one["partition"]: sorted(one["replicas"]) for one in plan["partitions"]}, wanted)
+            reassign(bootstrap, "--execute", plan=plan)
+            wait_until_moved(bootstrap, plan)
+            moved = {one["partition"]: one["replicas"] for one in plan["partitions"]}
+            self.assertEqual(replicas_of(bootstrap), moved)
+            writer.wait_for_more_acks(500)
+            # The tool names no broker that is dead when it begins.
+            back = plan_of(TOPIC, {number: [1, 2, 3] for number in range(PARTITIONS)})
+            self.assertIn("Unknown broker id 3", reassign(bootstrap, "--execute", plan=back, fails=True))
+
+            cluster.node(3).start()
+            serves = lambda: 3 in admin_client(bootstrap).list_topics(timeout=DEADLINE_S).brokers
+            wait_until(serves, "it is back", deadline_s=DEADLINE_S)
+            reassign(bootstrap, "--execute", "--throttle", "1", plan=back)
+            cluster.node(3).kill()
+            self.assertIn("still in progress", reassign(bootstrap, "--verify", plan=back))
+            self.assertIn("adding: 3. removing: 4.", reassign(bootstrap, "--list"))
+            reassign(bootstrap, "--cancel", "--preserve-throttles", plan=back)
+            self.assertEqual(replicas_of(bootstrap), moved)
+            self.assertIn("No partition reassignments found.", reassign(bootstrap, "--list"))
+            writer.wait_for_more_acks(500)
+            cluster.node(3).start()
+
+    def test_the_quorum_is_described(self):
+        with Cluster("tools-quorum") as cluster:
+            wait_until_all_vote(cluster)
+            said = tool(cluster.bootstrap, "MetadataQuorumCommand", "describe", "--status")
+            told = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+            self.assertIn(int(told["LeaderId"]), (1, 2, 3))
+            self.assertGreater(int(told["HighWatermark"]), 0)
+            for number in (1, 2, 3):
+                self.assertIn(f'"id": {number},', told["CurrentVoters"])
+            said = tool(cluster.bootstrap, "MetadataQuorumCommand", "describe", "--replication", "--human-readable")
+            self.assertEqual(said.count("Follower"), 2)
+            self.assertEqual(said.count("Leader"), 1 + said.splitlines()[0].count("Leader"))
+
+    def test_all_replicas_have_the_same(self):
+        with written_cluster("tools-same") as (cluster, writer):
+            writer.wait_for_more_acks(5_000)
+            writer.finish()
+            wait_until_in_sync(cluster)
+            said = verified_replicas(cluster.bootstrap, TOPIC, reports=4)
+            self.assertIn("verification process is started", said)
+            last = [line for line in said.splitlines() if "max lag is" in line][-1]
+            self.assertIn("max lag is 0 for partition", last)
+            self.assertIn(f"among {PARTITIONS} partitions", last)
+            for wrong in ("doesn't match", "unmatched checksum", "Error in processing", "but expected"):
+                self.assertNotIn(wrong, said)
 
     def test_preferred_leaders_lead_again_and_unclean_ones_when_asked_for(self):
         with Cluster("tools-elect", settings={"auto.leader.rebalance.enable": "false"}) as cluster:

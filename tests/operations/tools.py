@@ -1,10 +1,12 @@
 """Kafka's own tools for operators, unchanged."""
 
 import json
+import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
-from harness.apache_kafka import run_tool
+from harness.apache_kafka import SMALL_JVM, java, need_kafka, run_tool
 
 TOOL_S = 120
 
@@ -47,6 +49,23 @@ def generated(bootstrap: str, topics: list[str], brokers: list[int]) -> dict:
     for one in plan["partitions"]:
         one.pop("log_dirs", None)
     return plan
+
+
+def verified_replicas(bootstrap: str, topic: str, reports: int) -> str:
+    """What `kafka-replica-verification` prints of a topic from its beginning, up to so many reports. It runs until it is ended."""
+    named = ("--broker-list", bootstrap, "--topics-include", topic, "--time", "-2", "--report-interval-ms", "500", "--max-wait-ms", "100")
+    command = java(need_kafka(), "org.apache.kafka.tools.ReplicaVerificationTool", list(named), *SMALL_JVM)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as tool:
+        ending = threading.Timer(TOOL_S, tool.kill)
+        ending.start()
+        said = []
+        for line in tool.stdout:
+            said.append(line)
+            if sum("max lag is" in line for line in said) == reports:
+                break
+        ending.cancel()
+        tool.kill()
+    return "".join(said)
 
 
 def elect_leaders(bootstrap: str, kind: str, *arguments: str, fails: bool = False) -> str:

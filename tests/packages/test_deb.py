@@ -16,14 +16,19 @@ mount -t overlay copy -o "lowerdir=/,upperdir=$1/changed,workdir=$1/work" "$1/ro
 BUILD = HERE.parents[1] / "packaging/deb/build"
 
 
+def why_no_copy() -> str | None:
+    """Why this system can have no copy of itself; nothing if it can."""
+    if os.geteuid() != 0:
+        return "only root has a copy of the system"
+    with tempfile.TemporaryDirectory() as directory:
+        made = subprocess.run(["unshare", "--mount", "--net", "bash", "-ec", COPY, "copy", directory], capture_output=True)
+    return f"this system takes no copy of itself: {made.stderr.decode().strip()}" if made.returncode != 0 else None
+
+
 class Deb(unittest.TestCase):
     def test_the_life_of_a_package(self):
-        if os.geteuid() != 0:
-            self.skipTest("only root has a copy of the system")
-        with tempfile.TemporaryDirectory() as directory:
-            made = subprocess.run(["unshare", "--mount", "--net", "bash", "-ec", COPY, "copy", directory], capture_output=True)
-        if made.returncode != 0:
-            self.skipTest(f"this system takes no copy of itself: {made.stderr.decode().strip()}")
+        if reason := why_no_copy():
+            self.skipTest(reason)
         with tempfile.TemporaryDirectory() as directory:
             built = subprocess.run([BUILD, BINARY, directory], capture_output=True, text=True, timeout=300)
             self.assertEqual(built.returncode, 0, built.stderr)

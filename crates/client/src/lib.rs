@@ -37,8 +37,8 @@ pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterChange, ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource,
     ConfigSource, CreatedTopic, DescribedBroker, DescribedToken, DescribedTransaction,
-    DescribedUser, ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken, NewTopic,
-    OffsetAt, OngoingMove, OpenTransaction, Placement, QuorumDescription, QuorumNode,
+    DescribedUser, FeatureLevels, ListedOffset, ListedOffsets, ListedTransaction, LogDir, NewToken,
+    NewTopic, OffsetAt, OngoingMove, OpenTransaction, Placement, QuorumDescription, QuorumNode,
     QuorumReplica, TopicOutcomes, TransactionFilter, knows_no_changes,
 };
 pub use api_versions::ApiVersions;

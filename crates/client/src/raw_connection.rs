@@ -119,12 +119,7 @@ impl RawConnection {
     }
 
     async fn ask_versions(&mut self, version: i16) -> Result<ApiVersionsResponse, ClientError> {
-        let request = ApiVersionsRequest {
-            client_software_name: WireString::from_static("logway"),
-            client_software_version: WireString::from_static(env!("CARGO_PKG_VERSION")),
-            ..ApiVersionsRequest::default()
-        };
-        let response = self.exchange_in_time(&request, version).await?;
+        let response = self.exchange_in_time(&own_software(), version).await?;
         let body_version = if refuses_version(&response) { 0 } else { version };
         let limit = self.options.response_bytes_max;
         decode::<ApiVersionsRequest>(response, body_version, limit, &self.address)
@@ -207,6 +202,15 @@ impl RawConnection {
             Some(actual) => Err(ConnectionFailure::UnexpectedCorrelationId { expected: 0, actual }),
             None => Err(ConnectionFailure::ResponseTooShort),
         }
+    }
+}
+
+/// Asks a broker what it speaks, and says who asks.
+pub(crate) fn own_software() -> ApiVersionsRequest {
+    ApiVersionsRequest {
+        client_software_name: WireString::from_static("logway"),
+        client_software_version: WireString::from_static(env!("CARGO_PKG_VERSION")),
+        ..ApiVersionsRequest::default()
     }
 }
 

@@ -240,7 +240,7 @@ async fn the_quorum_is_this_broker() {
 }
 
 #[tokio::test]
-async fn features_cannot_be_updated() {
+async fn features_of_kafka_cannot_be_updated() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start(dir.path()).await;
     let connection = broker.connect().await;

@@ -113,8 +113,16 @@ impl ClusterEvent {
 pub fn events_of(before: &MetadataImage, records: &[MetadataRecord]) -> Vec<ClusterEvent> {
     let mut events = Vec::new();
     let mut partitions = Partitions::default();
+    let is_removed = |id: BrokerId| {
+        let is_its = |record: &MetadataRecord| matches!(record, MetadataRecord::RemoveBroker(it) if it.id == id);
+        records.iter().any(is_its)
+    };
     for record in records {
         match record {
+            // A number without a node has no duty: what was set of it goes with the node.
+            MetadataRecord::Config(ConfigRecord {
+                resource: ConfigResource::Broker(id), ..
+            }) if is_removed(*id) => {}
             MetadataRecord::Broker(broker) if before.broker(broker.id).is_none() => {
                 let text = format!("node {} has joined the cluster", broker.id);
                 events.push(ClusterEvent::new(EventKind::NodeJoined, text));

@@ -81,6 +81,16 @@ impl MetadataLevel {
 
     /// The newest one that this version reads and writes.
     pub const NEWEST: MetadataLevel = MetadataLevel::ELIGIBLE_REPLICAS;
+
+    /// What the level brings beside those below it, for people; `None` of a level that this version does not know.
+    pub fn brings(self) -> Option<&'static str> {
+        match self {
+            MetadataLevel::ONE_NODE => Some("one node"),
+            MetadataLevel::CLUSTER => Some("several nodes"),
+            MetadataLevel::ELIGIBLE_REPLICAS => Some("eligible leader replicas (KIP-966)"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for MetadataLevel {

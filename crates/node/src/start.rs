@@ -24,8 +24,8 @@ use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::{
-    Cluster, ClusterOptions, Identified, Joined, WrongCluster, balance_unasked, forget_joining,
-    live, look_after_brokers,
+    Cluster, ClusterOptions, Identified, Joined, WrongCluster, balance_unasked, finalize_unasked,
+    forget_joining, live, look_after_brokers,
 };
 use crate::delegation_tokens::look_after_tokens;
 use crate::disk_space::DiskSpaces;
@@ -196,6 +196,7 @@ impl Node {
             // It may be the controller, who has to say that its own predecessor is gone.
             tokio::spawn(look_after_brokers(Arc::downgrade(self)));
             tokio::spawn(balance_unasked(Arc::downgrade(self)));
+            tokio::spawn(finalize_unasked(Arc::downgrade(self)));
         }
         let life = self.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(self)));

@@ -32,6 +32,8 @@ pub enum Kind {
     Transactions,
     /// A broker: what its replicas take, and how full its disks are.
     Holdings,
+    /// Any node: the newest metadata level that it knows.
+    Levels,
 }
 
 impl Kind {
@@ -45,6 +47,7 @@ impl Kind {
             Kind::NodeKey => 6,
             Kind::Transactions => 7,
             Kind::Holdings => 8,
+            Kind::Levels => 9,
         }
     }
 
@@ -59,6 +62,7 @@ impl Kind {
             Kind::NodeKey,
             Kind::Transactions,
             Kind::Holdings,
+            Kind::Levels,
         ];
         all.into_iter().find(|kind| kind.number() == number)
     }

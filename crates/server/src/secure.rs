@@ -3,6 +3,7 @@
 //! Below `secure` in the first log directory are an authority, the broker's certificate, and what clients need to connect as
 //! `admin`, who may do everything. The directory and its files can be read by who runs the broker alone.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +77,14 @@ pub enum SecureError {
     /// What was given is none.
     #[error("logway.join.token is no join token, nor '@' and a file that has one")]
     NotAToken,
+    /// The file that has the token.
+    #[error("cannot read the join token in {}: {source}", path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The node belongs to another cluster already.
     #[error("{} has another authority than the join token names: this node belongs to another cluster", directory.display())]
     OtherAuthority {
@@ -356,7 +365,8 @@ async fn join(
 fn token(settings: &BrokerSettings) -> Result<Option<IssuedJoinToken>, SecureError> {
     let Some(given) = &settings.cluster.join_token else { return Ok(None) };
     let text = match given.reveal().strip_prefix('@') {
-        Some(path) => read_file(Path::new(path))?,
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|source| SecureError::TokenFile { path: path.into(), source })?,
         None => given.reveal().to_owned(),
     };
     text.parse().map(Some).map_err(|_| SecureError::NotAToken)

@@ -288,6 +288,12 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
                 "'logway cluster token create', with a profile of a node that is there, makes one for --join-token",
             );
         }
+        Some(BrokerError::Secure(SecureError::TokenFile { .. })) => {
+            return Some(
+                "the user that the broker runs as must be able to read it, and nobody else should: chown logway: FILE; \
+                 chmod 600 FILE",
+            );
+        }
         Some(BrokerError::Secure(_)) => {
             return Some(
                 "what serve --secure has made is below 'secure' in the first log directory",
@@ -384,8 +390,8 @@ fn advice_for_listener(error: &ListenError, listener: Listener) -> Option<&'stat
              ssl.truststore.location those of authorities",
         ),
         ListenError::Exposed { .. } => Some(
-            "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
-             the network is yours",
+            "logway.secure = true, or --secure, sees to both; by hand, make it SASL_SSL, or SSL with ssl.client.auth=required \
+             (docs/OPERATING.md). Where the network is yours, say logway.insecure = true, or --insecure",
         ),
     }
 }

@@ -1,5 +1,6 @@
 //! ApiVersions: which APIs are served, at which versions.
 
+use logway_metadata::{METADATA_FEATURE, MetadataLevel};
 use logway_model::ErrorCode;
 use logway_wire::messages::api_versions_response::{
     ApiVersion, FinalizedFeatureKey, SupportedFeatureKey,
@@ -20,7 +21,7 @@ const SOFTWARE_CHARS_MAX: usize = 100;
 
 /// What of Kafka's features with levels is in force: its name, and the only level that there is (KIP-584). Clients and tools
 /// look here for what a cluster can do.
-const FEATURES: &[(&str, i16)] = &[
+pub(super) const FEATURES: &[(&str, i16)] = &[
     // The consumer group protocol (KIP-848).
     ("group.version", 1),
     // The protocol of streams groups (KIP-1071).
@@ -29,10 +30,7 @@ const FEATURES: &[(&str, i16)] = &[
     (TRANSACTION_VERSION, TRANSACTION_LEVEL),
 ];
 
-/// Features change with the program alone.
-const FEATURES_EPOCH: i64 = 0;
-
-/// The answer is always the same, and small.
+/// The answer is nearly always the same, and small.
 pub(crate) fn built_bytes(_context: &RequestContext, _request: &ApiVersionsRequest) -> usize {
     0
 }
@@ -56,13 +54,34 @@ pub(crate) async fn handle(
         let _ = context.connection.software.set(software);
     }
     let mut response = announced();
+    add_metadata_level(&context, &mut response);
     if context.version < LEAST_LEVEL_0_FROM {
         response.supported_features.retain(|feature| feature.min_version > 0);
     }
     response
 }
 
-/// Everything that is served, by key.
+/// Adds the feature whose level changes: that of the metadata. Level 0 is not told of, as in Kafka.
+fn add_metadata_level(context: &RequestContext, response: &mut ApiVersionsResponse) {
+    let (level, epoch) = context.metadata_level();
+    response.finalized_features_epoch = i64::try_from(epoch.0).unwrap_or(i64::MAX);
+    response.supported_features.push(SupportedFeatureKey {
+        name: METADATA_FEATURE.into(),
+        min_version: MetadataLevel::ONE_NODE.0,
+        max_version: MetadataLevel::NEWEST.0,
+        ..Default::default()
+    });
+    if level > MetadataLevel::ONE_NODE {
+        response.finalized_features.push(FinalizedFeatureKey {
+            name: METADATA_FEATURE.into(),
+            min_version_level: level.0,
+            max_version_level: level.0,
+            ..Default::default()
+        });
+    }
+}
+
+/// Everything that is served, by key, and the features that the program alone decides.
 pub(crate) fn announced() -> ApiVersionsResponse {
     let api_keys = SERVED_APIS.iter().map(|api| ApiVersion {
         api_key: api.key.id(),
@@ -85,7 +104,6 @@ pub(crate) fn announced() -> ApiVersionsResponse {
     ApiVersionsResponse {
         api_keys: api_keys.collect(),
         supported_features: supported.collect(),
-        finalized_features_epoch: FEATURES_EPOCH,
         finalized_features: finalized.collect(),
         ..Default::default()
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use logway_log::VerificationGuard;
 use logway_log::{LogError, TimestampLookup, TimestampedOffset};
-use logway_metadata::Command;
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::BrokerSettings;
+use logway_metadata::{Command, MetadataLevel};
 use logway_model::{BrokerId, ClusterId, ErrorCode, Offset, ProducerEpoch, ProducerId, Uuid};
 use logway_node::append::{Acks, Appending};
 use logway_node::groups::UnreadAges;
@@ -19,6 +19,7 @@ use logway_node::replica::Replica;
 use logway_node::tasks::wall_clock;
 use logway_node::transactions::{TransactionClaim, TransactionPart};
 use logway_node::{Failure, Node};
+use logway_quorum::{IndexedImage, MetadataIndex};
 use logway_record::{Batch, DecodeLimit};
 use logway_wire::WireString;
 
@@ -98,6 +99,12 @@ impl RequestContext {
     /// The cluster that the node belongs to.
     pub(crate) fn cluster_id(&self) -> ClusterId {
         self.node().cluster_id
+    }
+
+    /// The level of the metadata that is finalised here, and as of which commit. Every client may know it.
+    pub(crate) fn metadata_level(&self) -> (MetadataLevel, MetadataIndex) {
+        let IndexedImage { image, index, .. } = self.node().quorum.indexed_image();
+        (image.metadata_level(), index)
     }
 
     /// The address to give to the client.

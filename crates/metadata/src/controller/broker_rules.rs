@@ -11,8 +11,8 @@ use crate::record::ConfigResource;
 use crate::settings::BrokerSettings;
 use crate::settings::broker::{
     AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_SETTING,
-    CLEANER_THREADS_SETTING, CONNECTIONS_OF_ADDRESSES_SETTING, CONNECTIONS_PER_ADDRESS_SETTING,
-    JOIN_TOKENS_SETTING, NODE_DUTY_SETTING, broker_setting,
+    AUTO_FINALIZE_SETTING, CLEANER_THREADS_SETTING, CONNECTIONS_OF_ADDRESSES_SETTING,
+    CONNECTIONS_PER_ADDRESS_SETTING, JOIN_TOKENS_SETTING, NODE_DUTY_SETTING, broker_setting,
 };
 
 /// Numbers of threads change by half or to double at most, so that a slip of the finger starts no thousands.
@@ -30,11 +30,12 @@ const THREADS: [&str; 6] = [
 const NOT_OF_ONE_BROKER: &str = "min.insync.replicas";
 
 /// What one of them, the controller, goes by for all.
-const OF_ALL_BROKERS: [&str; 4] = [
+const OF_ALL_BROKERS: [&str; 5] = [
     JOIN_TOKENS_SETTING,
     AUTO_BALANCE_SETTING,
     AUTO_BALANCE_DISK_SETTING,
     AUTO_BALANCE_GONE_SETTING,
+    AUTO_FINALIZE_SETTING,
 ];
 
 /// Refuses a setting that one broker cannot have apart from the others.

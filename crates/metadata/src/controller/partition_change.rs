@@ -173,10 +173,10 @@ impl<'a> PartitionChange<'a> {
         replicas: Vec<BrokerId>,
         mut place: impl FnMut(BrokerId) -> DirectoryId,
     ) -> PartitionChange<'a> {
-        let before = self.before;
-        let directory = |id: &BrokerId| match before.replicas.contains(id) {
-            true => before.directory_of(*id),
-            false => place(*id),
+        let PartitionRecord { replicas: held, directories, .. } = &self.record;
+        let directory = |id: &BrokerId| match held.iter().position(|held| held == id) {
+            Some(place) => directories.get(place).copied().unwrap_or(DirectoryId::UNASSIGNED),
+            None => place(*id),
         };
         self.record.directories = replicas.iter().map(directory).collect();
         self.record.isr.retain(|id| replicas.contains(id));

@@ -1,4 +1,4 @@
-//! The settings by which a cluster evens itself out.
+//! The settings by which a cluster does what nobody has asked for: it evens itself out, and comes to the next metadata level.
 
 use super::definition::{Kind, Setting};
 
@@ -19,6 +19,9 @@ pub const AUTO_BALANCE_DISK_DEFAULT: u8 = 80;
 
 /// What the cluster has moved by itself last, and why.
 pub const AUTO_BALANCE_LAST_SETTING: &str = "logway.auto.balance.last";
+
+/// After how long the newest level of the metadata is finalised that all nodes know.
+pub const AUTO_FINALIZE_SETTING: &str = "logway.auto.finalize.after.ms";
 
 pub(super) static BALANCE_SETTINGS: &[Setting] = &[
     Setting::dynamic(
@@ -54,5 +57,14 @@ pub(super) static BALANCE_SETTINGS: &[Setting] = &[
         None,
         "",
         "What the cluster has last moved by itself, and why. The controller writes it; it is there to be read.",
+    ),
+    Setting::dynamic(
+        AUTO_FINALIZE_SETTING,
+        Kind::long(-1),
+        "-1",
+        "ms",
+        "How long after the upgrade of the last node the cluster finalises the newest metadata level by itself, as by \
+         `logway cluster finalize`; -1 is never. After it there is no way back to a version that does not know the level. All \
+         nodes must answer at the end. Another controller counts anew. Set for all brokers.",
     ),
 ];

@@ -35,6 +35,7 @@ use super::balance::BALANCE_SETTINGS;
 pub use super::balance::{
     AUTO_BALANCE_DISK_DEFAULT, AUTO_BALANCE_DISK_SETTING, AUTO_BALANCE_GONE_DEFAULT,
     AUTO_BALANCE_GONE_SETTING, AUTO_BALANCE_LAST_SETTING, AUTO_BALANCE_SETTING,
+    AUTO_FINALIZE_SETTING,
 };
 use super::consumer_groups::CONSUMER_GROUP_SETTINGS;
 use super::definition::{Kind, Setting, Synonym, Update, look_up};

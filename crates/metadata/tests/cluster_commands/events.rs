@@ -3,6 +3,7 @@
 use logway_metadata::event::events_of;
 use logway_metadata::record::Reassignment;
 
+use super::duty::set_duty;
 use super::*;
 
 /// What the records of a command are told as.
@@ -63,8 +64,10 @@ fn what_has_no_leader_any_more_is_said_and_what_a_topic_is_made_with_is_not() {
         ("leaders_lost", "node 1 leads no more, and nobody else can lead, partition orders-0"),
     ];
     assert_eq!(told(&mut cluster, stops), lines(&expected));
+    set_duty(&mut cluster, ConfigResource::Broker(BrokerId(1)), Some("leave")).expect("is set");
     let removed = RemoveBroker { directory: None, ..removal(1) };
     let left = told(&mut cluster, removed);
+    assert!(left.iter().all(|(kind, _)| *kind != "node_duty"), "nobody has its number: {left:?}");
     assert!(left.contains(&("node_left", "node 1 has left the cluster for good".to_owned())));
     let finalised =
         "the feature removals is finalised at level 1: nodes that do not know it cannot follow";

@@ -113,6 +113,19 @@ fn another_order_and_fewer_of_those_in_sync_are_done_at_once() {
 }
 
 #[test]
+fn a_replica_that_is_lost_in_the_commit_that_ends_a_move_is_in_no_directory() {
+    let mut cluster = five();
+    [2, 3, 1].into_iter().for_each(|id| cluster.fence(id));
+    moves(&mut cluster, &[3, 2, 1]);
+    cluster.set(1, cluster.epoch(1), BrokerState::Active).expect("serves");
+    assert!(is_moving(&cluster), "nobody who stays could lead when it was begun");
+    cluster.submit(removal(2)).expect("is removed");
+    assert_eq!((replicas(&cluster), is_moving(&cluster)), (vec![3, 2, 1], false));
+    let directory = cluster.partition(0).directory_of(BrokerId(2));
+    assert_eq!(directory, DirectoryId::UNASSIGNED, "another node of its number makes it anew");
+}
+
+#[test]
 fn a_cancelled_move_leaves_everything_as_it_was() {
     let mut cluster = five();
     let before = cluster.partition(0);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use logway_peers::{CallHandler, HandledCall, Identity, Kind};
 
 use super::heartbeat::Heartbeat;
+use super::levels::encode_newest;
 use crate::Node;
 
 /// Answers the calls of other nodes. It does not keep the node alive.
@@ -32,6 +33,7 @@ impl CallHandler for Calls {
                 from.node?;
                 Some(node.holdings().await.encode())
             }),
+            Kind::Levels => Box::pin(async move { from.node.map(|_| encode_newest()) }),
             Kind::Admission => Box::pin(async move { node.admit_node(&payload).await }),
             Kind::NodeKey => {
                 let directory = node.directory_of_key(&payload);

@@ -9,6 +9,7 @@
 //! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
 //! | [`controller`] | the active controller hears the brokers, and fences those that are silent |
 //! | [`balancing`] | the active controller moves partitions that nobody has asked it to move |
+//! | [`levels`] | which metadata levels the nodes know, and how the cluster comes to the next one |
 //! | [`holdings`] | what a broker's replicas take, and how full its disks are, in bytes |
 //! | [`mutation`] | rules that a node breaks in a simulation of one |
 //! | [`heartbeat`] | what a broker and the controller say to each other, in bytes |
@@ -22,6 +23,7 @@ mod controller;
 mod heartbeat;
 mod holdings;
 mod identity;
+mod levels;
 mod mutation;
 mod seeds;
 mod session;
@@ -45,6 +47,8 @@ use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub use identity::{FirstDirectory, way_out};
 pub(crate) use identity::{Identified, Joined, forget_joining};
+pub use levels::LevelRefusal;
+pub(crate) use levels::finalize_unasked;
 #[doc(hidden)]
 pub use mutation::Mutation;
 pub use seeds::WrongCluster;

@@ -31,6 +31,8 @@ pub enum Mutation {
     IgnoresLives,
     /// A coordinator takes each marker for written after the first try.
     MarksOnce,
+    /// A leader says that a marker is written before other replicas have it.
+    MarksAlone,
     /// The coordinator of a group is not told of the ends of transactions that are in its log.
     MarksBehindGroups,
     /// A coordinator does not look at who asks for the end of a transaction.

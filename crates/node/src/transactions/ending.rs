@@ -43,7 +43,11 @@ impl Node {
             let topic = topics.by_name(partition.topic.as_str())?;
             Arc::clone(topic.partition(partition.partition)?)
         };
-        self.begin_marker(&replica, marker)?.finish().await
+        let started = self.begin_marker(&replica, marker)?;
+        if self.breaks(Mutation::MarksAlone) {
+            return Ok(());
+        }
+        started.finish().await
     }
 
     /// Begins to write a marker to a partition that this node leads. Those of one partition are written in the order of

@@ -10,7 +10,8 @@ use logway_sim::{
 };
 use tracing::Level;
 
-const USAGE: &str = "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--transactions always|never]
+const USAGE: &str =
+    "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--transactions always|never]
                            [--mutation NAME] [--log | --debug]
        cargo clusterworlds --directed [--seeds N] [--from N] [--mutation NAME] [--log | --debug]
        cargo clusterworlds --mutations
@@ -21,7 +22,7 @@ Lives the clusters of N seeds from a first one on, and stops at the first promis
   --from N         the first one (default 0)
   --jobs N         in so many processes at the same time (default 1)
   --transactions   has transactions in all worlds, or in none (default: in half of them)
-  --directed       lives, instead of what the seeds plan, the world that is made for the lives of replicas
+  --directed       lives, instead of what the seeds plan, the worlds that are made for one rule each
   --mutation NAME  leaves something out that the nodes do
   --mutations      lists what can be left out
   --log            shows what the nodes log

@@ -34,7 +34,7 @@
 //! | `plan` | how a world is made, and what befalls it |
 //! | `world`, `end` | its life, and what must hold at its end |
 //! | `machine`, `life` | nodes, with what survives them |
-//! | `directed` | a world that is made for one rule |
+//! | `directed` | worlds that are made for one rule each |
 //! | `network` | what they say to each other |
 //! | `replicas` | whether all replicas have the same |
 //! | `producer`, `reader`, `moves`, `removal` | clients; those that move partitions and leaders, and that remove nodes |
@@ -100,8 +100,7 @@ pub fn run_cluster(
     run(seed, world, async |world| world.live().await)
 }
 
-/// Lives the world that is made for one rule: what a leader remembers of a replica's last life is nothing. The seed says
-/// what of a disk is lost.
+/// Lives the worlds that are made for one rule each. The seed says what of a disk is lost, and what is late.
 ///
 /// # Errors
 ///
@@ -110,8 +109,12 @@ pub fn run_directed(
     seed: u64,
     mutation: Option<&'static ClusterMutation>,
 ) -> Result<ClusterReport, Violation> {
-    let world = World::planned(Plan::calm(), Rng::new(seed), mutation);
-    run(seed, world, async |world| world.return_in_another_life().await)
+    let of_lives = World::planned(Plan::calm(), Rng::new(seed), mutation);
+    let mut report = run(seed, of_lives, async |world| world.return_in_another_life().await)?;
+    let plan = Plan { nodes: 5, ..Plan::calm() };
+    let of_markers = World::planned(plan, Rng::new(seed), mutation);
+    report += run(seed, of_markers, async |world| world.lose_a_marker().await)?;
+    Ok(report)
 }
 
 fn run(

@@ -34,6 +34,7 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     without("knowing where an epoch starts", Mutation::AnswersBeforeItsEpoch),
     without("telling the lives of replicas", Mutation::IgnoresLives),
     in_transactions("trying again to write a marker", Mutation::MarksOnce),
+    in_transactions("waiting until a marker is replicated", Mutation::MarksAlone),
     in_transactions("telling groups of the ends of transactions", Mutation::MarksBehindGroups),
     in_transactions("looking at who ends a transaction", Mutation::EndsForAnybody),
     in_transactions("refusing records of fenced producers", Mutation::VouchesForFenced),

@@ -161,24 +161,27 @@ impl World {
         Ok(())
     }
 
+    /// A topic by its plan, with a replica on each of three nodes.
+    pub(super) fn new_topic(&self, plan: &TopicPlan) -> NewTopic {
+        let flush = if plan.is_durable { "1" } else { "1000000" };
+        let configs = [
+            ("min.insync.replicas", plan.in_sync_min.to_string()),
+            ("flush.messages", flush.to_owned()),
+            ("segment.ms", self.plan.segment_ms.to_string()),
+        ];
+        NewTopic {
+            name: plan.name.to_owned(),
+            id: TopicId(random_uuid()),
+            num_partitions: plan.partitions,
+            replication_factor: 3,
+            assignments: Vec::new(),
+            configs: configs.map(|(name, value)| (name.to_owned(), Some(value))).to_vec(),
+        }
+    }
+
     pub(super) async fn create_topics(&mut self) -> Result<(), Violation> {
-        let topic = |topic: &TopicPlan| {
-            let flush = if topic.is_durable { "1" } else { "1000000" };
-            let configs = [
-                ("min.insync.replicas", topic.in_sync_min.to_string()),
-                ("flush.messages", flush.to_owned()),
-                ("segment.ms", self.plan.segment_ms.to_string()),
-            ];
-            NewTopic {
-                name: topic.name.to_owned(),
-                id: TopicId(random_uuid()),
-                num_partitions: topic.partitions,
-                replication_factor: 3,
-                assignments: Vec::new(),
-                configs: configs.map(|(name, value)| (name.to_owned(), Some(value))).to_vec(),
-            }
-        };
-        let mut topics: Vec<NewTopic> = self.plan.topics.iter().map(topic).collect();
+        let mut topics: Vec<NewTopic> =
+            self.plan.topics.iter().map(|topic| self.new_topic(topic)).collect();
         for topic in &self.plan.topics {
             // What was not flushed survives a process, and not a machine.
             let is_kept = topic.is_durable || !self.plan.is_power_at_risk;
@@ -186,13 +189,20 @@ impl World {
                 self.clients.oracle.add(Place { topic: topic.name, partition }, is_kept);
             }
         }
-        let Some(served) = self.clients.serving.get(1) else {
-            return Err(Violation::new("node 1 has ended"));
-        };
         if self.plan.has_transactions {
-            topics.push(topic(&transactional::TOPIC_PLAN));
+            let served = self.clients.serving.get(1);
+            let served = served.ok_or_else(|| Violation::new("node 1 has ended"))?;
+            topics.push(self.new_topic(&transactional::TOPIC_PLAN));
             topics.extend(transactional::coordinator_topics(&served.node.settings));
         }
+        self.submit_topics(topics).await?;
+        self.until("all are in sync", FOUNDED_WITHIN, |world| world.are_all_in_sync()).await
+    }
+
+    /// Has the first node make topics.
+    pub(super) async fn submit_topics(&self, topics: Vec<NewTopic>) -> Result<(), Violation> {
+        let served = self.clients.serving.get(1);
+        let served = served.ok_or_else(|| Violation::new("node 1 has ended"))?;
         let create = CreateTopics { topics, validate_only: false };
         let created = timeout(FOUNDED_WITHIN, served.node.quorum.submit(create)).await;
         let created = created.map_err(|_| Violation::new("the topics are not made in time"))?;
@@ -200,7 +210,7 @@ impl World {
         for created in created.reply {
             created.map_err(|error| Violation::new(format!("a topic is refused: {error}")))?;
         }
-        self.until("all are in sync", FOUNDED_WITHIN, |world| world.are_all_in_sync()).await
+        Ok(())
     }
 
     fn begin_clients(&mut self) {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use logway_log::LogDir;
-use logway_metadata::MetadataImage;
+use logway_metadata::{MetadataImage, MetadataLevel};
 use logway_model::{ErrorCode, PartitionId};
 use logway_node::access::{Operation, Resource};
+use logway_node::cluster::LevelRefusal;
 use logway_node::events::ClusterEvents;
 use logway_node::log_dirs::LogDirs;
 use logway_node::log_levels::LogLevels;
@@ -82,6 +83,14 @@ impl Cluster {
         time_max: Option<Duration>,
     ) -> Result<(), Failure> {
         self.0.change_members(change, time_max, context.building.clone()).await
+    }
+
+    /// Whether every node knows a level of the metadata.
+    pub(crate) async fn check_metadata_level(
+        &self,
+        level: MetadataLevel,
+    ) -> Result<(), LevelRefusal> {
+        self.0.check_metadata_level(level).await
     }
 
     /// The log directories of this node.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::drain::{known, set_duty};
+use super::drain::{LEAVE, known, set_duty};
 use super::survey::{self, Move, Survey};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -96,7 +96,7 @@ async fn decommission(
         moves: steps.iter().map(Move::of).collect(),
     };
     if is_done {
-        set_duty(client, node, Some("leave")).await?;
+        set_duty(client, node, Some(LEAVE)).await?;
         empty(client, node).await?;
         client.unregister_broker(node).await?;
         done.removed = true;
@@ -134,7 +134,7 @@ async fn move_away(client: &Client, node: BrokerId) -> Result<bool, CliError> {
 /// The moves that are to be begun: what is on its way already is where it is going to be.
 fn steps_away_from(node: BrokerId, survey: &Survey) -> Result<Vec<Step>, CliError> {
     let goal = Goal { leaving: BTreeSet::from([node]), ..Goal::default() };
-    let steps = plan(&survey.holders(), &survey.placed(), &goal).map_err(CliError::Input)?;
+    let steps = plan(&survey.holders(), &survey.placed(), &goal).map_err(survey::too_few_nodes)?;
     Ok(steps.into_iter().filter(|step| step.from.contains(&node)).collect())
 }
 

@@ -76,6 +76,9 @@ pub(super) async fn undrain(args: UndrainArgs, global: &GlobalArgs) -> Result<()
     print(&Drained { node: args.node, drained: false, leads }, global)
 }
 
+/// The duty of a node that is decommissioned.
+pub(super) const LEAVE: &str = "leave";
+
 /// Says what a node is there for; `None` is everything.
 pub(super) async fn set_duty(
     client: &Client,

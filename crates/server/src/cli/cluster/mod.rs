@@ -3,6 +3,7 @@
 mod decommission;
 mod drain;
 mod events;
+mod finalize;
 mod health;
 mod info;
 mod move_partition;
@@ -38,6 +39,7 @@ pub(super) enum ClusterCommand {
     Undrain(drain::UndrainArgs),
     Decommission(decommission::DecommissionArgs),
     Remove(remove::RemoveArgs),
+    Finalize(finalize::FinalizeArgs),
 }
 
 /// What the commands print as JSON.
@@ -57,6 +59,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<drain::Drained>("cluster undrain"),
         Shape::document::<decommission::Decommission>("cluster decommission"),
         Shape::document::<remove::Removal>("cluster remove"),
+        Shape::document::<finalize::Finalization>("cluster finalize"),
     ]
 }
 
@@ -75,5 +78,6 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Undrain(args) => drain::undrain(args, global).await,
         ClusterCommand::Decommission(args) => decommission::run(args, global).await,
         ClusterCommand::Remove(args) => remove::run(args, global).await,
+        ClusterCommand::Finalize(args) => finalize::run(args, global).await,
     }
 }

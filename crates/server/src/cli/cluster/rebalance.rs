@@ -83,7 +83,7 @@ pub(super) async fn run(args: RebalanceArgs, global: &GlobalArgs) -> Result<(), 
     let factor = args.replication_factor.map(usize::from);
     let factors = args.topics.iter().filter_map(|topic| Some((topic.clone(), factor?)));
     let goal = Goal { balances: true, factors: factors.collect(), ..Goal::default() };
-    let steps = plan(&survey.holders(), &placed, &goal).map_err(CliError::Input)?;
+    let steps = plan(&survey.holders(), &placed, &goal).map_err(survey::too_few_nodes)?;
     let rate = survey::catch_up_rate(&client, &survey).await;
     let mut rebalance = Rebalance {
         begun: false,

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::cli::error::CliError;
 
 /// A broker that does not answer for so long counts as dead. All are asked at the same time.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A voter that is no broker counts as alive if the leader of the quorum has heard it since. Those of Apache Kafka speak
 /// at least every half second.

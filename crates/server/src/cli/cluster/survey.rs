@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use logway_client::{Client, ClientError, ConfigKind, ConfigResource, OngoingMove, Placement};
 use logway_metadata::balance::{Holder, Placed, Step};
-use logway_metadata::settings::broker::{CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING};
+use logway_metadata::settings::broker::{
+    CATCH_UP_RATE_DEFAULT, CATCH_UP_RATE_SETTING, NODE_DUTY_SETTING,
+};
 use logway_model::{BrokerId, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::drain::LEAVE;
 use super::state::ClusterState;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Table};
@@ -29,6 +33,8 @@ const SHOWN_MAX: usize = 20;
 pub(super) struct Survey {
     pub(super) state: ClusterState,
     pub(super) ongoing: Vec<OngoingMove>,
+    /// Nodes that are decommissioned: they get nothing more.
+    leaving: BTreeSet<BrokerId>,
     /// By partition and broker.
     sizes: BTreeMap<TopicPartition, BTreeMap<BrokerId, u64>>,
 }
@@ -38,7 +44,8 @@ impl Survey {
         let survey = Survey::without_sizes(client).await?;
         let all = survey.state.partitions().map(|(name, _)| name).collect();
         let sizes = sizes(client, &survey.state, &all).await?;
-        Ok(Survey { sizes, ..survey })
+        let leaving = leaving(client, &survey.state).await?;
+        Ok(Survey { leaving, sizes, ..survey })
     }
 
     /// For a look at what is on its way: no other partition has a size.
@@ -56,14 +63,15 @@ impl Survey {
         let nodes = ClusterState::without_topics(client).await?;
         let Placement { metadata, ongoing } = client.placement().await?;
         let state = ClusterState { metadata, ..nodes };
-        Ok(Survey { state, ongoing, sizes: BTreeMap::new() })
+        Ok(Survey { state, ongoing, leaving: BTreeSet::new(), sizes: BTreeMap::new() })
     }
 
     /// The nodes that can take replicas.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let brokers = self.state.cluster.brokers.iter();
-        let serving = brokers.filter(|broker| self.state.serves(broker.id));
-        serving.map(|broker| Holder { id: broker.id, rack: broker.rack.clone() }).collect()
+        let can_take = |id: BrokerId| self.state.serves(id) && !self.leaving.contains(&id);
+        let takers = brokers.filter(|broker| can_take(broker.id));
+        takers.map(|broker| Holder { id: broker.id, rack: broker.rack.clone() }).collect()
     }
 
     /// The partitions, those that are on their way as they are going to be.
@@ -136,6 +144,45 @@ async fn sizes(
         }
     }
     Ok(sizes)
+}
+
+/// A plan that cannot be made for want of nodes, with what can be done.
+pub(super) fn too_few_nodes(refusal: String) -> CliError {
+    CliError::Input(refusal).with_hint(
+        "let another node join first, or give the topic fewer replicas: 'logway cluster rebalance --topic TOPIC \
+         --replication-factor COUNT --yes' ('__consumer_offsets' and the like are topics, too)",
+    )
+}
+
+/// The nodes that are to leave, of those that serve.
+async fn leaving(client: &Client, state: &ClusterState) -> Result<BTreeSet<BrokerId>, CliError> {
+    let mut asked = JoinSet::new();
+    let brokers = state.cluster.brokers.iter().map(|broker| broker.id);
+    for broker in brokers.filter(|id| state.serves(*id)) {
+        let client = client.clone();
+        asked.spawn(async move { (broker, duty(&client, broker).await) });
+    }
+    let mut leaving = BTreeSet::new();
+    for (broker, duty) in asked.join_all().await {
+        match duty {
+            Ok(duty) if duty.as_deref() == Some(LEAVE) => _ = leaving.insert(broker),
+            Ok(_) => {}
+            // It has just gone, and takes nothing now.
+            Err(ClientError::Connection { .. } | ClientError::Connect { .. }) => {
+                leaving.insert(broker);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(leaving)
+}
+
+/// What a node is there for, if it tells: brokers of Apache Kafka do not.
+async fn duty(client: &Client, broker: BrokerId) -> Result<Option<String>, ClientError> {
+    let resource = ConfigResource { kind: ConfigKind::Broker, name: broker.to_string() };
+    let entries = client.explain_configs(&resource, &[NODE_DUTY_SETTING]).await?;
+    let duty = entries.into_iter().find(|entry| entry.name == NODE_DUTY_SETTING);
+    Ok(duty.and_then(|entry| entry.value))
 }
 
 /// How fast a leader copies, as one of the brokers says: the default where none does.
@@ -250,4 +297,21 @@ pub(super) fn text(moves: &[Move]) -> String {
     let more = moves.len().saturating_sub(SHOWN_MAX);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
     format!("{}{more}", table.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::tests::state;
+    use super::*;
+
+    #[test]
+    fn who_is_to_leave_or_does_not_serve_takes_nothing() {
+        let mut state = state(&[(&[1, 2], &[1, 2])]);
+        state.silent.insert(BrokerId(3));
+        let leaving = BTreeSet::from([BrokerId(2)]);
+        let (ongoing, sizes) = (Vec::new(), BTreeMap::new());
+        let survey = Survey { state, ongoing, leaving, sizes };
+        let ids: Vec<i32> = survey.holders().iter().map(|holder| holder.id.0).collect();
+        assert_eq!(ids, [1]);
+    }
 }

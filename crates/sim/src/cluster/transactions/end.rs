@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Whether no transaction holds back `read_committed` readers, of any replica.
-    fn have_all_ended(&self) -> Result<(), String> {
+    pub(in crate::cluster) fn have_all_ended(&self) -> Result<(), String> {
         for place in places() {
             for served in self.clients.serving.all() {
                 let topics = served.node.topics();

@@ -28,3 +28,4 @@ pub(super) mod topics;
 mod view;
 
 pub(super) use ledger::Ledger;
+pub(super) use producer::TransactionalProducer;

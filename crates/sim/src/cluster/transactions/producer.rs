@@ -10,12 +10,13 @@ use logway_record::{Batch, Compression};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Refusal, begin_producer, commit_offsets, end_transaction, write};
+use super::calls::{Refusal, begin_producer, commit_offsets, end_transaction, is_at_rest, write};
 use super::invariants;
 use super::ledger::Fate;
 use super::topics::{PARTITIONS, TOPIC};
 use crate::batch::{BatchPlan, transactional_batch};
 use crate::cluster::oracle::Place;
+use crate::cluster::patience::Patience;
 use crate::cluster::producer::Clients;
 
 /// What is not written in this time is given up, and the transaction with it.
@@ -28,12 +29,12 @@ const LATE_MS: usize = 800;
 const TIMEOUTS_MS: [i32; 3] = [400, 1_500, 3_000];
 
 /// One of the processes that share a transactional id.
-pub(super) struct TransactionalProducer {
-    pub(super) owner: usize,
-    pub(super) random: Rng,
-    pub(super) clients: Clients,
+pub(in crate::cluster) struct TransactionalProducer {
+    pub(in crate::cluster) owner: usize,
+    pub(in crate::cluster) random: Rng,
+    pub(in crate::cluster) clients: Clients,
     /// What is on its way by a second connection. Nobody waits for its answers.
-    pub(super) late: JoinSet<()>,
+    pub(in crate::cluster) late: JoinSet<()>,
 }
 
 /// A batch of a transaction that was sent at least once.
@@ -108,11 +109,45 @@ impl TransactionalProducer {
             self.clients.oracle.count(|report| report.transactions_aborted += 1);
             return Some(next);
         }
+        self.commit((number, producer)).await
+    }
+
+    /// Becomes the producer of the id, and begins a transaction by a batch to a partition; `None` if that does not come
+    /// about in a time.
+    pub(in crate::cluster) async fn open(
+        &mut self,
+        partition: usize,
+        time_max: Duration,
+    ) -> Option<(u64, Producer)> {
+        let timeout_ms = i32::try_from(time_max.as_millis()).unwrap_or(i32::MAX);
+        let mut patience = Patience::new(time_max);
+        let producer = loop {
+            match begin_producer(&self.clients, &mut self.random, self.owner, timeout_ms).await {
+                Ok(producer) => break producer,
+                Err(Refusal::Again) if patience.wait().await => {}
+                Err(_) => return None,
+            }
+        };
+        self.clients.ledger.fence(producer);
+        let number = self.begin();
+        self.write(number, producer, partition, Sequence(0)).await.map(|_| (number, producer))
+    }
+
+    /// Commits a transaction. Gives who the producer is behind it; `None` if that is not known.
+    pub(in crate::cluster) async fn commit(
+        &mut self,
+        (number, producer): (u64, Producer),
+    ) -> Option<Producer> {
         self.clients.ledger.settle(number, Fate::Asked);
         let next = self.end(producer, TransactionOutcome::Commit).await?;
         self.clients.ledger.settle(number, Fate::Committed);
         self.clients.oracle.count(|report| report.transactions_committed += 1);
         Some(next)
+    }
+
+    /// Whether its coordinator says that nothing is left to be done of the id's last transaction.
+    pub(in crate::cluster) async fn is_at_rest(&mut self) -> bool {
+        matches!(is_at_rest(&self.clients, &mut self.random, self.owner).await, Ok(true))
     }
 
     /// Tries, as a producer that has been replaced, to write and commit one more transaction.

@@ -8,23 +8,16 @@
 use std::time::Duration;
 
 use logway_log::fs::sim::Rng;
-use logway_metadata::image::PartitionImage;
-use logway_model::{Offset, PartitionId, ProducerId, Sequence};
+use logway_model::{ProducerId, Sequence};
 
-use super::life::End;
-use super::moves::favour;
-use super::oracle::Place;
-use super::patience::Patience;
-use super::producer::Producer;
-use super::report::ClusterReport;
-use super::world::{World, node_number};
+use super::{STEP_MAX, TRIES};
+use crate::cluster::life::End;
+use crate::cluster::oracle::Place;
+use crate::cluster::patience::Patience;
+use crate::cluster::producer::Producer;
+use crate::cluster::report::ClusterReport;
+use crate::cluster::world::{World, node_number};
 use crate::violation::{Violation, ensure};
-
-/// How often it is tried: a power cut may leave all of what was not synced, and controllers may change.
-const TRIES: usize = 8;
-
-/// Each step of it is done within this time.
-const STEP_MAX: Duration = Duration::from_secs(20);
 
 /// A leader looks several times in this while whether somebody could be in sync.
 const WATCHED_FOR: Duration = Duration::from_millis(1_500);
@@ -38,7 +31,9 @@ struct Parts {
 
 impl World {
     /// Lives it until it has come to what it is made for.
-    pub(super) async fn return_in_another_life(&mut self) -> Result<ClusterReport, Violation> {
+    pub(in crate::cluster) async fn return_in_another_life(
+        &mut self,
+    ) -> Result<ClusterReport, Violation> {
         self.found().await?;
         self.create_topics().await?;
         self.begin_watching();
@@ -69,14 +64,7 @@ impl World {
         let (Some(leader), Some(follower)) = (others.next(), others.next()) else {
             return Err(Violation::new("there are too few nodes"));
         };
-        favour(vec![place], node_number(leader), self.clients.clone()).await;
-        self.until("the leader leads", STEP_MAX, |world| {
-            match world.partition(leader, place).and_then(|it| it.leader) {
-                Some(known) if known == node_number(leader) => Ok(()),
-                known => Err(format!("{known:?} does")),
-            }
-        })
-        .await?;
+        self.have_lead(leader, place).await?;
         Ok(Parts { leader, follower })
     }
 
@@ -145,23 +133,5 @@ impl World {
             return false;
         };
         leader.node.image().is_active(node_number(parts.follower))
-    }
-
-    fn controller(&self) -> Option<usize> {
-        let serving = self.clients.serving.all();
-        let known = serving.iter().find_map(|served| served.node.quorum.status().leader)?;
-        usize::try_from(known.0).ok()
-    }
-
-    /// A partition, as a node knows it.
-    fn partition(&self, number: usize, place: Place) -> Option<PartitionImage> {
-        let image = self.clients.serving.get(number)?.node.image();
-        image.topic(place.topic)?.partition(PartitionId(place.partition)).cloned()
-    }
-
-    fn end_of(&self, number: usize, place: Place) -> Option<Offset> {
-        let topics = self.clients.serving.get(number)?.node.topics();
-        let replica = topics.by_name(place.topic).ok()?.replica(PartitionId(place.partition))?;
-        Some(replica.log().log_end_offset())
     }
 }
