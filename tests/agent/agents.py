@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.broker import fresh_directory
+from harness.broker import TESTS, fresh_directory
 from harness.logway import BINARY
 from harness.seed import SEED
 from harness.waiting import wait_until
@@ -27,8 +27,22 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
+def needed(*what: str) -> Path:
+    """What `tests/harness/need` makes present."""
+    need = subprocess.run([TESTS / "harness" / "need", *what], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(need.stdout.strip())
+
+
+def libraries_of(unpacked: Path) -> dict[str, str]:
+    """The environment in which programs of packages that are not installed find their libraries."""
+    folders = [unpacked / "usr/lib/x86_64-linux-gnu", unpacked / "lib/x86_64-linux-gnu", unpacked / "usr/lib/syslog-ng"]
+    return os.environ | {"LD_LIBRARY_PATH": ":".join(map(str, folders)), "TZ": "UTC"}
+
+
 class AgentProcess:
     """A process with a configuration, which a case starts, kills and starts again."""
+
+    ready_s_max = DEADLINE_S
 
     def __init__(self, case: unittest.TestCase, directory: Path, name: str, configuration: str):
         self.file = directory / f"{name}.conf"
@@ -43,17 +57,20 @@ class AgentProcess:
     def is_ready(self, log: str) -> bool:
         raise NotImplementedError
 
+    def environment(self) -> dict[str, str] | None:
+        return None
+
     def start(self):
         began = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
 
         def ready() -> bool:
             text = self.log.read_bytes()[began:].decode(errors="replace")
             assert self.process.poll() is None, f"{self.file.name} ended before it was ready:\n{text[-4000:]}"
             return self.is_ready(text)
 
-        wait_until(ready, f"{self.file.name} to be ready", DEADLINE_S)
+        wait_until(ready, f"{self.file.name} to be ready", self.ready_s_max)
         return self
 
     def kill(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Agents beside Apache Flume 1.11, with kills, rotation and clients that mean harm. With the name of a file it runs only
-# that: run.sh test_taildir.py. LONG=1 has more events, kills and connections; SEED=N repeats a run's choices.
+# Agents beside Apache Flume 1.11 and Hadoop's HDFS, with kills, rotation and clients that mean harm. With the name of a file it runs only
+# that: run.sh test_taildir.py. LONG=1 has more events, kills and connections, LOGROTATE_BYTES and THREE_HOPS_EVENTS
+# have more of theirs; SEED=N repeats a run's choices.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)

@@ -2,12 +2,10 @@
 
 import gzip
 import os
-import subprocess
 from pathlib import Path
 
-from agents import Agent, AgentCase, AgentProcess, free_port
+from agents import Agent, AgentCase, AgentProcess, free_port, needed
 
-from harness.broker import TESTS
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -24,10 +22,9 @@ class Store(AgentProcess):
 
     def __init__(self, case, directory: Path, port: int):
         super().__init__(case, directory, "store", "")
-        modules = subprocess.run([TESTS / "harness" / "need", "node-modules", Path(__file__).parent / "s3"],
-                                 check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        modules = needed("node-modules", str(Path(__file__).parent / "s3"))
         self.port, self.kept = port, directory / "kept"
-        self.kept.mkdir()
+        self.kept.mkdir(exist_ok=True)
         self.program = f"{modules}/.bin/s3rver"
 
     def command(self) -> list[str]:
@@ -85,6 +82,27 @@ class Objects(AgentCase):
 
         self.expect_all(agent, lines, [store])
         self.assertTrue(all(name.startswith("a path/20") and name.endswith(".gz") for name in store.objects()), store.objects().keys())
+
+    def test_a_large_object_comes_in_parts(self):
+        store = Store(self, self.directory, free_port()).start()
+        spool = self.made("spool")
+        texts = [f"{number} {'x' * 100_000}" for number in range(150)]
+        (spool / "events").write_text("".join(f"{text}\n" for text in texts))
+        agent = Agent(
+            self,
+            self.directory,
+            "agent",
+            f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\ndeserializer.maxLineLength = 200000\n"
+            f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ndataDirs = '{self.directory}/channel'\n"
+            f"[sinks.k]\ntype = 's3'\nchannel = 'c'\nformat = 'text'\ncompression = 'none'\nrollSize = 12000000\nrollInterval = 2\n"
+            f"partSize = {5 << 20}\nurl = 's3://{BUCKET}/large'\nendpoint = 'http://127.0.0.1:{store.port}'\n"
+            f"accessKeyId = '{KEY}'\nsecretAccessKey = '{KEY}'\n",
+        ).start()
+        wait_until(lambda: agent.count("SINK.k", "EventDrainSuccessCount") == len(texts), "all events", DEADLINE_S)
+        objects = [packed for _, packed in sorted(store.objects().items())]
+        self.assertGreater(max(map(len, objects)), 2 * (5 << 20))
+        self.assertEqual(sorted(line for one in objects for line in one.decode().splitlines()), sorted(texts))
+        self.assertEqual(agent.stop(), 0)
 
     def test_a_store_that_refuses_is_told_of_and_nothing_is_lost(self):
         store = Store(self, self.directory, free_port()).start()

@@ -1,16 +1,52 @@
-"""Syslog from util-linux' `logger`, and what is none."""
+"""Syslog from util-linux' `logger`, from rsyslog and syslog-ng, and what is none."""
 
 import json
 import shutil
 import socket
 import subprocess
+import time
 import unittest
 
-from agents import Agent, AgentCase, free_port, lines_in
+from agents import Agent, AgentCase, AgentProcess, free_port, libraries_of, lines_in, needed
 
 from harness.waiting import wait_until
 
 DEADLINE_S = 30
+
+
+class Daemon(AgentProcess):
+    """A syslog daemon of Debian's, which passes on what comes to its socket."""
+
+    def __init__(self, case, directory, name: str, configuration: str):
+        self.unpacked = needed("syslog-daemons")
+        self.socket = directory / f"{name}.sock"
+        super().__init__(case, directory, name, configuration.replace("SOCKET", str(self.socket)))
+
+    def environment(self):
+        return libraries_of(self.unpacked)
+
+    def is_ready(self, log: str) -> bool:
+        return self.socket.exists()
+
+    def say(self, text: str) -> int:
+        """Has `logger` say something; its process id, which messages have."""
+        words = ["logger", "--socket", str(self.socket), "--priority", "local0.warning", "--tag", "app", "--id", text]
+        logger = subprocess.Popen(words)
+        assert logger.wait(DEADLINE_S) == 0
+        return logger.pid
+
+
+class Rsyslog(Daemon):
+    def command(self):
+        modules = self.unpacked / "usr/lib/x86_64-linux-gnu/rsyslog"
+        return [self.unpacked / "usr/sbin/rsyslogd", "-n", "-f", self.file, "-M", modules, "-i", self.file.with_suffix(".pid")]
+
+
+class SyslogNg(Daemon):
+    def command(self):
+        own = [f"--{key}={self.file.with_suffix(f'.{key}')}" for key in ["pidfile", "control", "persist-file"]]
+        modules = next((self.unpacked / "usr/lib/syslog-ng").glob("[0-9]*"))
+        return [self.unpacked / "usr/sbin/syslog-ng", "-F", "--no-caps", "-f", self.file, f"--module-path={modules}", *own]
 
 
 class Syslog(AgentCase):
@@ -56,6 +92,44 @@ class Syslog(AgentCase):
         self.assertEqual([h.get("port") for b, h in bodies.items() if "second" in b], [str(self.second)])
         self.assertEqual([h.get("from") for b, h in bodies.items() if "old over TCP" in b], ["127.0.0.1"])
         self.assertEqual([h.get("version") for b, h in bodies.items() if "new over UDP" in b], ["1"])
+
+    def expect_fields(self, daemon: Daemon, expected: dict[str, str]):
+        """Each way of sending has every field: which version there is with which source, by names of ports."""
+        began_ms = time.time() * 1000
+        pid = daemon.say("hello there")
+        events = self.events(len(expected))
+        found = {}
+        for event in events:
+            headers, body = event["headers"], event["body"]
+            self.assertEqual((headers["Facility"], headers["Severity"], headers["priority"]), ("16", "4", "132"), event)
+            self.assertEqual(headers["host"], socket.gethostname(), event)
+            self.assertNotIn("flume.syslog.status", headers, event)
+            # A time of RFC 3164 has no parts of a second.
+            self.assertTrue(began_ms - 1000 <= int(headers["timestamp"]) <= time.time() * 1000 + 1000, event)
+            new = rf"app {pid} - (-|\[meta sequenceId=\"\d+\"\])  ?hello there"
+            self.assertRegex(body, new if "version" in headers else rf"app\[{pid}\]: hello there", event)
+            way = headers.get("port") or ("tcp" if "from" in headers else "udp")
+            found.setdefault(way, []).append(headers.get("version"))
+        self.assertEqual(found, expected)
+
+    def test_rsyslog_sends_every_field(self):
+        ways = [(self.tcp, "tcp", "TraditionalForwardFormat", ""), (self.udp, "udp", "TraditionalForwardFormat", ""),
+                (self.first, "tcp", "SyslogProtocol23Format", ""), (self.second, "tcp", "SyslogProtocol23Format", 'TCP_Framing="octet-counted"')]
+        actions = [f'action(type="omfwd" target="127.0.0.1" port="{port}" protocol="{protocol}" template="RSYSLOG_{form}" {more})'
+                   for port, protocol, form, more in ways]
+        local = f'global(workDirectory="{self.directory}")\nmodule(load="imuxsock" SysSock.Use="off")\n'
+        text = f'{local}input(type="imuxsock" Socket="SOCKET" CreatePath="on")\n' + "\n".join(actions) + "\n"
+        daemon = Rsyslog(self, self.directory, "rsyslog", text).start()
+        self.expect_fields(daemon, {"tcp": [None], "udp": [None], str(self.first): ["1"], str(self.second): ["1"]})
+
+    def test_syslog_ng_sends_every_field(self):
+        ways = [f'network("127.0.0.1" port({self.tcp}) transport("tcp"))', f'network("127.0.0.1" port({self.udp}) transport("udp"))',
+                f'network("127.0.0.1" port({self.first}) transport("tcp") flags(syslog-protocol))',
+                f'syslog("127.0.0.1" port({self.second}) transport("tcp"))']
+        text = "@version: 3.38\noptions { keep-hostname(yes); stats-freq(0); };\nsource s { unix-dgram(\"SOCKET\"); };\n"
+        text += "".join(f"destination d{at} {{ {way}; }};\nlog {{ source(s); destination(d{at}); }};\n" for at, way in enumerate(ways))
+        daemon = SyslogNg(self, self.directory, "syslog-ng", text).start()
+        self.expect_fields(daemon, {"tcp": [None], "udp": [None], str(self.first): ["1"], str(self.second): ["1"]})
 
     def test_a_batch_has_no_more_messages_than_it_may(self):
         with socket.create_connection(("127.0.0.1", self.first)) as client:

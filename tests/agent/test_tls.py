@@ -1,6 +1,9 @@
 """Hops in TLS: real Flume agents before and behind ours, and who is turned away."""
 
+import http.client
+import ssl
 import subprocess
+import urllib.request
 
 from agents import Agent, AgentCase, Flume, free_port, lines_in
 
@@ -119,6 +122,33 @@ class TlsHops(AgentCase):
         self.assertEqual(receiver.count("SOURCE.plain", "EventReceivedCount"), 0)
         Agent(self, self.directory, "friend", self.sender(ports, f"{trusting}keystore = {self.files.key}"), flume_name="a").start()
         self.expect_all()
+
+    def test_events_come_by_https(self):
+        port, arrived = free_port(), self.made("arrived")
+        text = (
+            f"[sources.r]\ntype = 'http'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\nssl = true\nkeystore = '{self.files.key}'\n"
+            f"truststore = '{self.files.authority}'\n[channels.c]\ntype = 'memory'\n"
+            f"[sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{arrived}'\n"
+        )
+        Agent(self, self.directory, "agent", text).start()
+
+        def post(scheme: str, authority, key=None) -> int:
+            trust = ssl.create_default_context(cafile=authority)
+            if key:
+                trust.load_cert_chain(key)
+            request = urllib.request.Request(f"{scheme}://127.0.0.1:{port}", b'[{"headers": {}, "body": "one"}]')
+            with urllib.request.urlopen(request, timeout=DEADLINE_S, context=trust) as answer:
+                return answer.status
+
+        strange = Certificates(self.directory / "strangers")
+        for why, refused in [("no TLS", ("http", self.files.authority)), ("no certificate", ("https", self.files.authority)),
+                             ("a strange one", ("https", self.files.authority, strange.key)),
+                             ("no trust", ("https", strange.authority, self.files.key))]:
+            with self.subTest(why), self.assertRaises((OSError, http.client.HTTPException)):
+                post(*refused)
+        self.assertEqual(lines_in(arrived), [])
+        self.assertEqual(post("https", self.files.authority, self.files.key), 200)
+        wait_until(lambda: lines_in(arrived) == ["one"], "the event", DEADLINE_S)
 
     def test_javas_stores_are_refused_with_the_way_out(self):
         for name, keystore, kind in [("jks", self.files.jks, ""), ("p12", self.files.p12, ""), ("type", self.files.p12, "keystore-type = PKCS12")]:

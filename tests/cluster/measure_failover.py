@@ -14,7 +14,6 @@ With --results FILE each measurement is a line of JSON in it. A run with the sam
 import argparse
 import json
 import os
-import signal
 import statistics
 import time
 from contextlib import ExitStack
@@ -25,10 +24,10 @@ os.environ.setdefault("AGAINST", "logway")
 from confluent_kafka.admin import NewTopic
 from written import TWO_IN_SYNC, wait_until_in_sync
 
-from harness.apache_kafka import ApacheKafka, free_addresses
+from harness.apache_kafka import KafkaCluster
 from harness.cluster import Cluster
 from harness.load import DEADLINE_S, create_topics
-from harness.network import WITHOUT, Network, address, in_own_network, is_own, on_host
+from harness.network import WITHOUT, Network, in_own_network, is_own
 from harness.protocol import METADATA, PRODUCE, Connection, batch_v2, leaders_v1, metadata_v1, produce_error_v3, produce_v3
 
 TOPIC = "measured"
@@ -40,60 +39,6 @@ FAULTS = ("kill -9", "SIGSTOP", "cable", "clean stop")
 KINDS = ("logway", "kafka")
 # Where the hosts of each cluster begin.
 FIRST_HOST = {"logway": 1, "kafka": 4}
-
-
-class KafkaCluster:
-    """Three combined nodes of Apache Kafka."""
-
-    def __init__(self, name: str, hosted: bool):
-        hosts = [FIRST_HOST["kafka"] + index for index in range(3)]
-        if hosted:
-            clients, controllers = ([f"{address(host)}:{port}" for host in hosts] for port in (9092, 9093))
-        else:
-            addresses = free_addresses(6)
-            clients, controllers = addresses[:3], addresses[3:]
-        voters = ",".join(f"{number}@{controller}" for number, controller in enumerate(controllers, 1))
-        self.nodes = []
-        for index, host in enumerate(hosts):
-            settings = {
-                "node.id": str(index + 1),
-                "listeners": f"PLAINTEXT://{clients[index]},CONTROLLER://{controllers[index]}",
-                "controller.quorum.voters": voters,
-                "offsets.topic.replication.factor": "3",
-            }
-            node = SmallKafka(f"{name}-{index + 1}", settings)
-            node.bootstrap = clients[index]
-            node.under = on_host(host) if hosted else []
-            self.nodes.append(node)
-
-    def __enter__(self):
-        for node in self.nodes:
-            node.begin()
-        for node in self.nodes:
-            node.wait_until_ready()
-        return self
-
-    def __exit__(self, *_):
-        for node in self.nodes:
-            node.kill()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes)
-
-    def node(self, number: int):
-        return self.nodes[number - 1]
-
-
-class SmallKafka(ApacheKafka):
-    def command(self) -> list[str]:
-        return ["-Xmx700m" if word == "-Xmx1g" else word for word in super().command()]
-
-    def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self):
-        self.process.send_signal(signal.SIGCONT)
 
 
 def leaders(bootstrap: str) -> list[int] | None:
@@ -219,7 +164,8 @@ def main():
         measured = []
         for kind in options.kinds:
             hosted = network is not None
-            cluster = Cluster("measure", hosted=hosted) if kind == "logway" else KafkaCluster("measure", hosted)
+            kafka_hosts = [FIRST_HOST["kafka"] + index for index in range(3)] if hosted else None
+            cluster = Cluster("measure", hosted=hosted) if kind == "logway" else KafkaCluster("measure", kafka_hosts)
             measured.append(Measured(kind, stack.enter_context(cluster), network))
         results = measure(measured, faults, options)
     report(results)

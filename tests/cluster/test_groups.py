@@ -1,10 +1,12 @@
+"""Groups while nodes are killed, by the classic protocol and by the newer one (KIP-848)."""
+
 import random
 import threading
 import time
 import unittest
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from verifiable import consumer
+from verifiable import Verifiable, consumer
 
 from harness.load import DEADLINE_S, QUIET, admin_client, number_of
 from harness.seed import SEED
@@ -34,11 +36,21 @@ def coordinator(bootstrap: str) -> int:
     return admin.describe_consumer_groups([GROUP])[GROUP].result(DEADLINE_S).coordinator.id
 
 
+# A partition, the first and the last offset: of records that somebody has read one after another.
+Range = tuple[int, int, int]
+
+
 class Groups(unittest.TestCase):
     def test_a_group_goes_on_when_its_coordinator_is_killed_and_no_committed_offset_goes_back(self):
+        self.kill_coordinators("classic")
+
+    def test_so_does_a_group_of_the_newer_protocol(self):
+        self.kill_coordinators("consumer")
+
+    def kill_coordinators(self, protocol: str):
         chance = random.Random(SEED)
-        with written_cluster("groups-kill", TOPIC, PARTITIONS, settings=SETTINGS) as (cluster, _):
-            reader = Consumer({"bootstrap.servers": cluster.bootstrap, **READER})
+        with written_cluster(f"groups-kill-{protocol}", TOPIC, PARTITIONS, settings=SETTINGS) as (cluster, _):
+            reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.protocol": protocol, **READER})
             reader.subscribe([TOPIC])
             seen = [0] * PARTITIONS
 
@@ -75,13 +87,19 @@ class Groups(unittest.TestCase):
                 reader.close()
 
     def test_members_of_two_clients_go_on_and_no_confirmed_commit_is_lost(self):
+        self.kill_under_two_clients("classic")
+
+    def test_so_do_members_of_the_newer_protocol(self):
+        self.kill_under_two_clients("consumer")
+
+    def kill_under_two_clients(self, protocol: str):
         """Two members are Kafka's VerifiableConsumer, one is librdkafka's. Nodes are killed, the coordinator first."""
         chance = random.Random(SEED)
         pace = {"records_per_second": 2_000}
-        with written_cluster("groups-mixed", TOPIC, PARTITIONS, settings=SETTINGS, **pace) as (cluster, _):
-            java = lambda: consumer(cluster.bootstrap, TOPIC, GROUP, tells_records=False)
+        with written_cluster(f"groups-mixed-{protocol}", TOPIC, PARTITIONS, settings=SETTINGS, **pace) as (cluster, _):
+            java = lambda: consumer(cluster.bootstrap, TOPIC, GROUP, tells_records=False, protocol=protocol)
             with java() as one, java() as two:
-                with Member(cluster.bootstrap) as third:
+                with Member(cluster.bootstrap, protocol) as third:
 
                     def confirmed() -> list[int]:
                         """How far some member was told, in each partition, that its commit is done."""
@@ -112,16 +130,34 @@ class Groups(unittest.TestCase):
                         cluster.node(killed).start()
                         wait_until_in_sync(cluster, "__consumer_offsets")
                     self.assertEqual(third.failure, None)
+                # Commits go on meanwhile: first how far they are, then what was read.
+                ends = committed(cluster.bootstrap)
+                self.assert_nothing_skipped(third.read + ranges_read(one) + ranges_read(two), ends)
+
+    def assert_nothing_skipped(self, ranges: list[Range], ends: list[int]):
+        """Some member has read each record before what is committed."""
+        reached = [0] * PARTITIONS
+        for partition, first, last in sorted(ranges):
+            self.assertLessEqual(first, reached[partition], f"SEED={SEED}: partition {partition}: records before {first} were skipped")
+            reached[partition] = max(reached[partition], last + 1)
+        self.assertTrue(all(end <= most for end, most in zip(ends, reached)), f"SEED={SEED}: {ends} committed, {reached} read")
+
+
+def ranges_read(member: Verifiable) -> list[Range]:
+    """What a VerifiableConsumer tells of each poll."""
+    told = [part for event in member.named("records_consumed") for part in event["partitions"]]
+    return [(part["partition"], part["minOffset"], part["maxOffset"]) for part in told]
 
 
 class Member:
     """A member of the group with librdkafka, which reads and commits on a thread of its own."""
 
-    def __init__(self, bootstrap: str):
+    def __init__(self, bootstrap: str, protocol: str):
         # In each partition, how far it was told that its commit is done.
         self.confirmed = [0] * PARTITIONS
         self.failure = None
-        self._reader = Consumer({"bootstrap.servers": bootstrap, **READER})
+        self.read: list[Range] = []
+        self._reader = Consumer({"bootstrap.servers": bootstrap, "group.protocol": protocol, **READER})
         self._reader.subscribe([TOPIC])
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -144,6 +180,12 @@ class Member:
                 return
             if not messages:
                 continue
+            for partition in {message.partition() for message in messages}:
+                offsets = [message.offset() for message in messages if message.partition() == partition]
+                # A partition may have been taken away and given back in between.
+                starts = [at for at, offset in enumerate(offsets) if at == 0 or offset != offsets[at - 1] + 1]
+                parts = zip(starts, [*starts[1:], len(offsets)])
+                self.read += [(partition, offsets[start], offsets[end - 1]) for start, end in parts]
             try:
                 done = self._reader.commit(asynchronous=False)
             except KafkaException:

@@ -56,8 +56,14 @@ def producer(bootstrap: str, topic: str, records_per_second: int) -> Verifiable:
 
 
 def consumer(
-    bootstrap: str, topic: str, group: str, tells_records: bool = True, config: dict[str, str] | None = None
+    bootstrap: str,
+    topic: str,
+    group: str,
+    tells_records: bool = True,
+    config: dict[str, str] | None = None,
+    protocol: str = "classic",
 ) -> Verifiable:
-    arguments = ["--group-id", group, "--reset-policy", "earliest", *(["--verbose"] if tells_records else [])]
+    of_group = ["--group-id", group, "--group-protocol", protocol]
+    arguments = [*of_group, "--reset-policy", "earliest", *(["--verbose"] if tells_records else [])]
     config = {"reconnect.backoff.max.ms": "200", **(config or {})}
     return Verifiable("VerifiableConsumer", bootstrap, topic, arguments, config)

@@ -1,10 +1,12 @@
-"""Apache Kafka 4.3.0 as a suite runs it: one KRaft node, fetched from Maven Central at the first use."""
+"""Apache Kafka 4.3.0 as a suite runs it: one KRaft node or three, fetched from Maven Central at the first use."""
 
+import signal
 import socket
 import subprocess
 from pathlib import Path
 
 from harness.broker import TESTS, Broker
+from harness.network import address, on_host
 from harness.protocol import METADATA, Connection, metadata_v1
 
 # A UUID in base64url, 16 bytes, as Kafka writes them.
@@ -48,8 +50,10 @@ class ApacheKafka(Broker):
         format_storage = ["format", "--ignore-formatted", *config]
         subprocess.run(java(self.libs, "kafka.tools.StorageTool", format_storage), check=True, capture_output=True)
 
+    heap = "-Xmx1g"
+
     def command(self) -> list[str]:
-        return java(self.libs, "kafka.Kafka", [str(self.properties_path)], "-Xmx1g", "-XX:+UseG1GC")
+        return java(self.libs, "kafka.Kafka", [str(self.properties_path)], self.heap, "-XX:+UseG1GC")
 
     def is_ready(self) -> bool:
         """Ready when a metadata answer names a broker."""
@@ -59,6 +63,69 @@ class ApacheKafka(Broker):
                 return int.from_bytes(response[:4]) > 0
         except OSError:
             return False
+
+
+class KafkaNode(ApacheKafka):
+    """One of three on a small machine."""
+
+    heap = "-Xmx700m"
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+class KafkaCluster:
+    """Three combined nodes, on loopback or each on one of these hosts of this process's network."""
+
+    def __init__(self, name: str, hosts: list[int] | None = None):
+        if hosts:
+            clients, controllers = ([f"{address(host)}:{port}" for host in hosts] for port in (9092, 9093))
+        else:
+            addresses = free_addresses(6)
+            clients, controllers = addresses[:3], addresses[3:]
+        voters = ",".join(f"{number}@{controller}" for number, controller in enumerate(controllers, 1))
+        self.nodes: list[KafkaNode] = []
+        for index in range(3):
+            settings = {
+                "node.id": str(index + 1),
+                "listeners": f"PLAINTEXT://{clients[index]},CONTROLLER://{controllers[index]}",
+                "controller.quorum.voters": voters,
+                "offsets.topic.replication.factor": "3",
+                "transaction.state.log.replication.factor": "3",
+                "transaction.state.log.min.isr": "2",
+            }
+            node = KafkaNode(f"{name}-{index + 1}", settings)
+            node.bootstrap = clients[index]
+            node.under = on_host(hosts[index]) if hosts else []
+            self.nodes.append(node)
+
+    def __enter__(self):
+        try:
+            for node in self.nodes:
+                node.begin()
+            for node in self.nodes:
+                node.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def kill(self):
+        for node in self.nodes:
+            node.kill()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes)
+
+    def node(self, number: int) -> KafkaNode:
+        return self.nodes[number - 1]
 
 
 def need_kafka() -> str:

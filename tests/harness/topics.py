@@ -86,6 +86,36 @@ def read_to_end(bootstrap: str, topic: str) -> list[Message]:
         consumer.close()
 
 
+def read_isolated(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[Message]:
+    """Every record up to the end of each partition, which is the last stable offset for `read_committed`."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{isolation}",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 2,
+        }
+    )
+    records, ended, deadline = [], set(), time.monotonic() + DEADLINE_S
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        while len(ended) < partitions:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{isolation} readers of {topic} do not come to the end")
+            record = consumer.poll(1)
+            if record is None:
+                continue
+            if record.error() is None:
+                records.append(record)
+            elif record.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(record.partition())
+        return records
+    finally:
+        consumer.close()
+
+
 def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]):
     """Commits a group's offsets from outside the group; waits for a coordinator that is just beginning."""
     consumer = reader(bootstrap, group)

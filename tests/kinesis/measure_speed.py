@@ -1,14 +1,18 @@
 """PutRecords and GetRecords beside kinesalite, kinesis-mock, and the same records through Kafka's protocol.
 
-    PYTHONPATH=tests tests/.work/venv/bin/python tests/kinesis/measure_speed.py --rounds 3 --seconds 3
+    PYTHONPATH=tests tests/.work/venv/bin/python tests/kinesis/measure_speed.py --rounds 3 --seconds 3 --connections 2 8
 
-A request has 500 records of 1 KiB, for a stream of one shard. It is made once and sent again and again, over some connections at a
-time, each of which waits for its answer. So clients cost next to nothing. All servers are up all the time, and have their turns one
-after the other. Logway syncs before it answers; the emulators keep everything in memory. Prints the medians of requests a second
-and of the milliseconds of processor time that the server took for one.
+A request has 500 records of 1 KiB, for a stream of one shard. It is made once and sent again and again (`replay.py`), over some
+connections at a time, each of which waits for its answer. All servers are up all the time, and have their turns one after the other.
+Logway syncs before it answers; the emulators keep everything in memory. `the file alone` writes what a request carries into a file of
+the same directory, and syncs it, by one program that does nothing else: it bounds those that wait for the disk, but for what one
+sync does for several requests.
+
+Prints the medians of requests a second, and of the milliseconds of processor time that the server and its clients took for one.
 
 `signed` is a broker that checks signatures. All requests have one; that of a request that is sent again is good for five minutes.
-Servers and clients are in a network of their own, which needs root.
+`--doors NAME …` leaves the others out. `--other PROGRAM` is another build of Logway, whose doors have their turns beside those of this
+one. Servers and clients are in a network of their own, which needs root.
 """
 
 import argparse
@@ -16,21 +20,36 @@ import base64
 import http.client
 import json
 import multiprocessing
+import os
+import re
 import socket
 import statistics
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import cbor
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from emulators import Kinesalite, KinesisMock, need_emulators
+from replay import ANSWER_S, Repeated, Replay, repeat
 
+from harness.broker import Broker
 from harness.logway import Logway
 from harness.network import WITHOUT, in_own_network, is_own
-from harness.protocol import FETCH, PRODUCE, Connection, batch_v2, fetch_v4, parse_address, produce_error_v3, produce_v3
+from harness.protocol import (
+    FETCH,
+    PRODUCE,
+    batch_v2,
+    data,
+    fetch_v4,
+    parse_address,
+    produce_error_v3,
+    produce_v3,
+    request_header,
+)
 from harness.secured import SecuredLogway
 
 RECORDS = 500
@@ -38,10 +57,12 @@ RECORD_BYTES = 1024
 SHARD = "shardId-000000000000"
 # Enough for GetRecords to have a whole request's records.
 PUTS_BEFORE = 4
-ANSWER_S = 60
 STREAM_S = 30
 JSON, CBOR = "application/x-amz-json-1.1", "application/x-amz-cbor-1.1"
 ANY_KEY = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+FILE = "the file alone"
+# In JSON and in CBOR.
+NONE_FAILED = re.compile(rb'FailedRecordCount(?:": *0[,}]|\x00)')
 VALUES = [number.to_bytes(4, "big") * (RECORD_BYTES // 4) for number in range(RECORDS)]
 
 
@@ -49,10 +70,16 @@ VALUES = [number.to_bytes(4, "big") * (RECORD_BYTES // 4) for number in range(RE
 class Door:
     """A way to put and get records: a server, the address, and how what is said there is encoded."""
 
-    name: str
-    server: object
+    way: str
+    server: Broker
     content_type: str | None = JSON
     key: dict[str, str] | None = None
+    # Which one of Logway, if there are two.
+    build: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.way}{self.build}"
 
     @property
     def address(self) -> str:
@@ -107,109 +134,168 @@ def exchange(connection: socket.socket, request: bytes) -> tuple[int, bytes]:
     return answer.status, answer.read()
 
 
-def repeat_http(address: str, request: bytes, content_type: str, ends: float) -> int:
-    """Sends a request until the time is over; how often it was answered, with all that it asked for."""
-    count, put_all = 0, b'"FailedRecordCount":0'
-    with socket.create_connection(parse_address(address), ANSWER_S) as connection:
-        while time.monotonic() < ends:
-            status, body = exchange(connection, request)
-            is_whole = len(body) > RECORDS * RECORD_BYTES or content_type == CBOR or put_all in body
-            if status != 200 or not is_whole:
-                raise AssertionError(f"{address}: {status} {body[:500]!r}")
-            count += 1
-    return count
+def repeat_http(address: str, request: bytes, is_put: bool, ends: float) -> Repeated:
+    """Sends a request until the time is over. Each answer has to have all that was asked for."""
+
+    def once():
+        status, room, start, end = replay.http(request)
+        is_whole = NONE_FAILED.search(room, start, end) if is_put else end - start > RECORDS * RECORD_BYTES
+        if status != 200 or not is_whole:
+            raise AssertionError(f"{address}: {status} {bytes(room[start : min(end, start + 500)])!r}")
+
+    with Replay(address) as replay:
+        return repeat(once, ends)
 
 
-def repeat_kafka(address: str, stream: str, batch: bytes | None, ends: float) -> int:
-    """The same by Kafka's protocol; without a batch, it is read."""
-    count = 0
-    with Connection(address, ANSWER_S) as connection:
-        request = produce_v3(stream, 0, batch) if batch else fetch_v4(stream, 0, 0, RECORDS * (RECORD_BYTES + 30))
-        while time.monotonic() < ends:
-            answer = connection.request(PRODUCE if batch else FETCH, 3 if batch else 4, request)
-            error = produce_error_v3(answer) if batch else int(len(answer) < RECORDS * RECORD_BYTES)
+def repeat_kafka(address: str, request: bytes, is_put: bool, ends: float) -> Repeated:
+    """The same by Kafka's protocol."""
+
+    def once():
+        with replay.kafka(request) as answer:
+            error = produce_error_v3(answer) if is_put else int(len(answer) < RECORDS * RECORD_BYTES)
             if error:
                 raise AssertionError(f"{address}: error {error}, {len(answer)} bytes")
-            count += 1
-    return count
+
+    with Replay(address) as replay:
+        return repeat(once, ends)
 
 
-def turn(door: Door, repeat, arguments: tuple, connections: int, seconds: float) -> tuple[float, float]:
-    """Requests a second, and milliseconds of the server's processor time for one."""
+def repeat_file(path: str, ends: float) -> Repeated:
+    """Writes and syncs what a request carries."""
+    records = b"".join(VALUES)
+    with open(path, "wb", buffering=0) as file:
+
+        def once():
+            file.write(records)
+            os.fdatasync(file.fileno())
+
+        return repeat(once, ends)
+
+
+@dataclass
+class Figure:
+    """Requests a second, and the milliseconds of processor time for one."""
+
+    rate: float
+    server_ms: float
+    client_ms: float
+
+
+def turn(server, work, arguments: tuple, connections: int, seconds: float) -> Figure:
     with multiprocessing.Pool(connections) as pool:
         pool.map(abs, range(connections))
-        began, before_s = time.monotonic(), door.server.cpu_s()
-        counts = pool.starmap(repeat, [(*arguments, began + seconds)] * connections)
-        count = sum(counts)
-        return count / (time.monotonic() - began), (door.server.cpu_s() - before_s) * 1_000 / count
+        began, before_s = time.monotonic(), server.cpu_s() if server else 0.0
+        done = pool.starmap(work, [(*arguments, began + seconds)] * connections)
+        took_s, server_s = time.monotonic() - began, server.cpu_s() - before_s if server else 0.0
+    count = sum(part.count for part in done)
+    client_s = sum(part.cpu_s for part in done)
+    return Figure(count / took_s, server_s * 1_000 / count, client_s * 1_000 / count)
 
 
-def measure(doors: list[Door], rounds: int, connections: int, seconds: float) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    figures = {}
-    batch = batch_v2(VALUES, 1_700_000_000_000)
-    for number in range(rounds):
-        for place, door in enumerate(doors):
-            stream = f"speed-{place}-{number}"
-            maker = door if door.content_type else doors[0]
+class Measurement:
+    """Turns of all doors, at a number of connections."""
+
+    def __init__(self, doors: list[Door], file: Path):
+        self.doors, self.file = doors, file
+        self.figures: dict[tuple[str, int, str], list[Figure]] = {}
+        self.streams = 0
+
+    def note(self, name: str, connections: int, work: str, figure: Figure):
+        self.figures.setdefault((name, connections, work), []).append(figure)
+
+    def round(self, connections: int, seconds: float):
+        batch = batch_v2(VALUES, 1_700_000_000_000)
+        for door in self.doors:
+            stream, self.streams = f"speed-{self.streams}", self.streams + 1
+            # Of a door that makes no streams, another one of the same server does.
+            maker = door if door.content_type else Door(door.way, door.server)
             maker.make_stream(stream)
             if door.content_type:
-                put = (repeat_http, (door.address, door.put(stream), door.content_type))
+                work, put = repeat_http, door.put(stream)
             else:
-                put = (repeat_kafka, (door.address, stream, batch))
-            repeat, arguments = put
+                work, put = repeat_kafka, frame(PRODUCE, 3, produce_v3(stream, 0, batch))
             for _ in range(PUTS_BEFORE):
-                repeat(*arguments, time.monotonic() + 0.001)
-            works = {"put": put}
-            if door.content_type:
-                works["get"] = (repeat_http, (door.address, door.get(stream), door.content_type))
-            else:
-                works["get"] = (repeat_kafka, (door.address, stream, None))
-            for work, (repeat, arguments) in works.items():
-                figures.setdefault((door.name, work), []).append(turn(door, repeat, arguments, connections, seconds))
+                work(door.address, put, True, time.monotonic() + 0.001)
+            get = door.get(stream) if door.content_type else frame(FETCH, 4, fetch_v4(stream, 0, 0, RECORDS * (RECORD_BYTES + 30)))
+            for name, request, is_put in (("put", put, True), ("get", get, False)):
+                figure = turn(door.server, work, (door.address, request, is_put), connections, seconds)
+                self.note(door.name, connections, name, figure)
             maker.ask("DeleteStream", {"StreamName": stream})
-    return figures
+        self.note(FILE, connections, "put", turn(None, repeat_file, (str(self.file),), 1, seconds))
+        self.file.unlink()
+
+    def show(self, connections: int):
+        print(f"\n{connections} connections\n")
+        print("| | PutRecords, /s | MB/s | CPU, ms | client's | GetRecords, /s | MB/s | CPU, ms | client's |")
+        print("|---|---|---|---|---|---|---|---|---|")
+        for name in [*(door.name for door in self.doors), FILE]:
+            cells = [self.cells(name, connections, work) for work in ("put", "get")]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+    def cells(self, name: str, connections: int, work: str) -> str:
+        figures = self.figures.get((name, connections, work))
+        if not figures:
+            return " | | |"
+        rates = [figure.rate for figure in figures]
+        rate = statistics.median(rates)
+        server_ms, client_ms = (statistics.median(ms) for ms in zip(*((it.server_ms, it.client_ms) for it in figures)))
+        megabytes = rate * RECORDS * RECORD_BYTES / 1e6
+        return f"{rate:.0f} ({min(rates):.0f}-{max(rates):.0f}) | {megabytes:.1f} | {server_ms:.2f} | {client_ms:.2f}"
 
 
-def show(doors: list[Door], figures: dict):
-    print("| | PutRecords, /s | MB/s | CPU, ms | GetRecords, /s | MB/s | CPU, ms |")
-    print("|---|---|---|---|---|---|---|")
-    for door in doors:
-        cells = []
-        for work in ("put", "get"):
-            rates, costs = zip(*figures[door.name, work])
-            rate = statistics.median(rates)
-            cells += [f"{rate:.0f} ({min(rates):.0f}-{max(rates):.0f})", f"{rate * RECORDS * RECORD_BYTES / 1e6:.1f}"]
-            cells.append(f"{statistics.median(costs):.2f}")
-        print(f"| {door.name} | {' | '.join(cells)} |")
+def frame(api_key: int, version: int, body: bytes) -> bytes:
+    return data(request_header(api_key, version, 0) + body)
+
+
+def doors_of(program: str | None, servers: ExitStack) -> list[Door]:
+    """Those of a build of Logway, which is named if it is not the usual one."""
+    build = f" ({Path(program).name})" if program else ""
+    name, listen = "kinesis-speed-other" if program else "kinesis-speed", {"kinesis.listen": "127.0.0.1:0"}
+    plain, signed = Logway(name, listen), SecuredLogway(f"{name}-signed", listen | {"kinesis.tls": "false"})
+    for server in (plain, signed):
+        server.binary = program or server.binary
+        servers.enter_context(server)
+    key = signed.access_key()
+    return [
+        Door("JSON", plain, build=build),
+        Door("JSON, signed", signed, key=key, build=build),
+        Door("CBOR", plain, CBOR, build=build),
+        Door("CBOR, signed", signed, CBOR, key, build=build),
+        Door("Kafka's protocol", plain, None, build=build),
+    ]
+
+
+def emulator_doors(servers: ExitStack) -> list[Door]:
+    return [Door(kind.kind, servers.enter_context(kind("kinesis-speed"))) for kind in (Kinesalite, KinesisMock)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--connections", type=int, default=2)
-    parser.add_argument("--without-emulators", action="store_true")
+    parser.add_argument("--connections", type=int, nargs="+", default=[2])
+    parser.add_argument("--doors", nargs="+", metavar="NAME")
+    parser.add_argument("--other", metavar="PROGRAM")
     options = parser.parse_args()
     need_emulators()
     in_own_network()
     if not is_own():
         raise SystemExit(WITHOUT)
-    listen = {"kinesis.listen": "127.0.0.1:0"}
     with ExitStack() as servers:
-        plain = servers.enter_context(Logway("kinesis-speed", listen))
-        signed = servers.enter_context(SecuredLogway("kinesis-speed-signed", listen | {"kinesis.tls": "false"}))
-        key = signed.access_key()
-        doors = [
-            Door("JSON", plain),
-            Door("JSON, signed", signed, key=key),
-            Door("CBOR", plain, CBOR),
-            Door("CBOR, signed", signed, CBOR, key),
-            Door("Kafka's protocol", plain, None),
-        ]
-        if not options.without_emulators:
-            started = [servers.enter_context(emulator("kinesis-speed")) for emulator in (Kinesalite, KinesisMock)]
-            doors += [Door(server.kind, server) for server in started]
-        show(doors, measure(doors, options.rounds, options.connections, options.seconds))
+        doors = doors_of(None, servers)
+        file = doors[0].server.directory / "alone"
+        if options.other:
+            others = doors_of(options.other, servers)
+            doors = [door for pair in zip(doors, others) for door in pair]
+        emulators = {Kinesalite.kind, KinesisMock.kind}
+        if not options.doors or emulators.intersection(options.doors):
+            doors += emulator_doors(servers)
+        wanted = [door for door in doors if not options.doors or door.way in options.doors]
+        measurement = Measurement(wanted, file)
+        for connections in options.connections:
+            for _ in range(options.rounds):
+                measurement.round(connections, options.seconds)
+            measurement.show(connections)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Exactly once: each record is copied once, whatever is killed meanwhile, and no reader sees what was aborted."""
 
 import collections
+import itertools
+import json
 import os
 import random
 import subprocess
@@ -10,13 +12,15 @@ import time
 import unittest
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from harness.brokers import KINDS
 from harness.cluster import Cluster
 from harness.load import QUIET, create_topics
+from harness.logway import logway
 from harness.seed import SEED
+from harness.topics import read_isolated
 
 KIND = KINDS[os.environ["AGAINST"]]
 HERE = Path(__file__).parent
@@ -27,13 +31,15 @@ DEADLINE_S = 60 + 20 * KILLS
 
 JAVA = ["java", "-Xmx128m", "-cp", os.environ["LIBS"] + "/*", str(HERE / "Copier.java")]
 LIBRDKAFKA = [sys.executable, str(HERE / "copier.py")]
+FRANZ_GO, SARAMA = ([os.environ["GO_COPIER"], library] for library in ("franz-go", "sarama"))
+TRANSACTIONAL_ID = "copier"
 
 
 class Copying:
     """A copier, and what it says."""
 
     def __init__(self, command: list[str], bootstrap: str, seed: int):
-        arguments = [bootstrap, "copier", "copiers", "source", "target", str(RECORDS), str(seed)]
+        arguments = [bootstrap, TRANSACTIONAL_ID, "copiers", "source", "target", str(RECORDS), str(seed)]
         self.process = subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -71,28 +77,7 @@ def fill(bootstrap: str):
 
 
 def read_values(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[str]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"reader-{isolation}",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            **QUIET,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    values, ended, until = [], set(), time.monotonic() + 60
-    while len(ended) < partitions:
-        assert time.monotonic() < until, f"SEED={SEED}: {isolation} readers do not come to the end"
-        record = consumer.poll(1)
-        if record is None:
-            continue
-        if record.error() is not None:
-            ended.add(record.partition())
-        else:
-            values.append(record.value().decode())
-    consumer.close()
-    return values
+    return [record.value().decode() for record in read_isolated(bootstrap, topic, partitions, isolation)]
 
 
 def read_target(bootstrap: str, isolation: str) -> list[int]:
@@ -137,18 +122,47 @@ class Copies(unittest.TestCase):
     def test_librdkafka_copies_while_its_broker_is_killed(self):
         self.copy_on_one_broker(LIBRDKAFKA)
 
-    def test_java_copies_while_nodes_of_a_cluster_are_killed(self):
+    def test_franz_go_copies_while_its_broker_is_killed(self):
+        self.copy_on_one_broker(FRANZ_GO)
+
+    def test_sarama_copies_while_its_broker_is_killed(self):
+        self.copy_on_one_broker(SARAMA)
+
+    def copy_on_a_cluster(self, command: list[str]):
+        """Each second time the node is killed that coordinates the transaction, else any."""
         if os.environ["AGAINST"] != "logway":
             self.skipTest("a cluster of ours")
         settings = {"group.initial.rebalance.delay.ms": "0", "default.replication.factor": "3"}
         with Cluster("transactions", settings=settings) as cluster:
+            of_coordinator = itertools.cycle([True, False])
 
             def kill(chance):
-                node = cluster.node(chance.randrange(3) + 1)
+                number = coordinator(cluster.bootstrap) if next(of_coordinator) else chance.randrange(3) + 1
+                node = cluster.node(number)
                 node.kill()
                 node.start()
 
-            self.copy(JAVA, cluster.bootstrap, 3, kill)
+            self.copy(command, cluster.bootstrap, 3, kill)
+
+    def test_java_copies_while_nodes_of_a_cluster_are_killed(self):
+        self.copy_on_a_cluster(JAVA)
+
+    def test_librdkafka_copies_while_nodes_of_a_cluster_are_killed(self):
+        self.copy_on_a_cluster(LIBRDKAFKA)
+
+    def test_franz_go_copies_while_nodes_of_a_cluster_are_killed(self):
+        self.copy_on_a_cluster(FRANZ_GO)
+
+    def test_sarama_copies_while_nodes_of_a_cluster_are_killed(self):
+        self.copy_on_a_cluster(SARAMA)
+
+
+def coordinator(bootstrap: str) -> int:
+    """The node that coordinates the copier's transactions."""
+    done = logway("txn", "describe", TRANSACTIONAL_ID, "-b", bootstrap, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (described,) = json.loads(done.stdout)
+    return described["coordinator"]
 
 
 if __name__ == "__main__":

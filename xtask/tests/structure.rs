@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["logway-peers"],
     &["logway-quorum", "logway-security"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],
-    &["logway-log"],
+    &["logway-log", "logway-expression"],
     &["logway-record", "logway-wire"],
     &["logway-model"],
 ];
@@ -31,6 +31,7 @@ const WITHOUT_TOKIO: &[&str] = &[
     "logway-model",
     "logway-wire",
     "logway-record",
+    "logway-expression",
     "logway-log",
     "logway-replication",
     "logway-metadata",

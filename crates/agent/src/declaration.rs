@@ -1,6 +1,8 @@
 //! What there is to be configured: a table for each component, from which configurations are checked and
 //! the reference is written.
 
+use logway_expression::{Expression, ParseError};
+
 /// What a component is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
@@ -77,6 +79,10 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// A regular expression.
     Regex,
+    /// An expression of any kind, in the log service's language.
+    Expression,
+    /// One that is true or false.
+    Condition,
     /// Names, with blanks between.
     Names,
     /// One of these, because nothing else exists here; the text says why.
@@ -160,6 +166,8 @@ impl Kind {
             Kind::Regex => regex_lite::Regex::new(value)
                 .map(|_| ())
                 .map_err(|error| format!("is no regular expression that is known here: {error}")),
+            Kind::Expression => Expression::of_text(value).map(drop).map_err(no_expression),
+            Kind::Condition => Expression::new(value).map(drop).map_err(no_expression),
             Kind::Only(choices, _) if is_among(choices) => Ok(()),
             Kind::Only(choices, why) => {
                 Err(format!("is '{value}', and only {} is served: {why}", choices.join(" or ")))
@@ -179,10 +187,16 @@ impl Kind {
                 choices.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ")
             }
             Kind::Regex => "regular expression".to_owned(),
+            Kind::Expression => "expression".to_owned(),
+            Kind::Condition => "expression that is true or false".to_owned(),
             Kind::Names => "names, with blanks between".to_owned(),
             Kind::Ignored(_) => "anything".to_owned(),
         }
     }
+}
+
+fn no_expression(error: ParseError) -> String {
+    format!("is no expression: {error}")
 }
 
 /// Of some names the one that is most like a text, if any is much like it. Of names with dots, the last part counts
@@ -238,5 +252,9 @@ mod tests {
         assert!(Kind::Text.check("  ").is_err());
         assert!(Kind::Choice(&["a", "b"]).check("B").is_ok());
         assert!(Kind::Regex.check("(").is_err());
+        assert_eq!(Kind::Expression.check("value.a"), Ok(()));
+        assert_eq!(Kind::Condition.check("value.a == 1"), Ok(()));
+        assert!(Kind::Condition.check("'text'").is_err_and(|e| e.contains("expression")));
+        assert!(Kind::Expression.check("value.").is_err_and(|e| e.contains("at byte")));
     }
 }

@@ -33,6 +33,7 @@ const SINKS: &[(&Declaration, MakeSink)] = &[
     (&sink::thrift::DECLARATION, sink::thrift::make),
     (&sink::kafka::DECLARATION, sink::kafka::make),
     (&sink::file_roll::DECLARATION, sink::file_roll::make),
+    (&sink::hdfs::DECLARATION, sink::hdfs::make),
     (&sink::http::DECLARATION, sink::http::make),
     (&sink::elasticsearch::DECLARATION, sink::elasticsearch::make),
     (&sink::loki::DECLARATION, sink::loki::make),
@@ -57,6 +58,7 @@ const OTHERS: &[&Declaration] = &[
     &interceptor::REMOVE_HEADER,
     &interceptor::UUID,
     &interceptor::SEARCH_REPLACE,
+    &interceptor::EXPRESSION,
     &selector::REPLICATING,
     &selector::MULTIPLEXING,
     &processor::DEFAULT,
@@ -65,7 +67,8 @@ const OTHERS: &[&Declaration] = &[
 ];
 
 /// Keys that say how many events are put or taken at once.
-const BATCH_KEYS: &[&str] = &["batchSize", "batch-size", "flumeBatchSize", "sink.batchSize"];
+const BATCH_KEYS: &[&str] =
+    &["batchSize", "batch-size", "flumeBatchSize", "sink.batchSize", "hdfs.batchSize"];
 
 /// All declarations.
 pub(crate) fn all() -> impl Iterator<Item = &'static Declaration> + Clone {

@@ -232,7 +232,7 @@ impl Reader<'_, '_> {
 
 /// Writes a response.
 pub(crate) fn encode(structure: &Structure) -> Vec<u8> {
-    let mut encoder = Encoder::new(Vec::with_capacity(256));
+    let mut encoder = Encoder::new(Vec::with_capacity(structure.room_bytes(&|blob| blob)));
     push_structure(&mut encoder, structure).expect("memory takes everything");
     encoder.into_writer()
 }
@@ -316,6 +316,27 @@ mod tests {
         let errors = TypeErrors::default();
         let in_json = json::decode(&json::encode(&iterator), input("GetShardIterator"), &errors);
         assert_eq!(in_json, Some(iterator));
+    }
+
+    #[test]
+    fn there_is_room_for_a_response_from_the_start() {
+        let record = |number: i64| {
+            Structure::new()
+                .with("SequenceNumber", "4".repeat(56))
+                .with("ApproximateArrivalTimestamp", Value::Timestamp(1_700_000_000_123 + number))
+                .with("Data", Bytes::from(vec![7; 1_024]))
+                .with("PartitionKey", number.to_string())
+        };
+        let records: Vec<Value> = (0..500).map(|number| record(number).into()).collect();
+        let response = Structure::new().with("Records", records).with("MillisBehindLatest", 5_i64);
+        let base64_bytes = |blob: usize| blob.div_ceil(3) * 4;
+        for (bytes, room_bytes) in [
+            (encode(&response), response.room_bytes(&|blob| blob)),
+            (json::encode(&response), response.room_bytes(&base64_bytes)),
+        ] {
+            assert_eq!(bytes.capacity(), room_bytes, "it was not moved");
+            assert!(bytes.len() > room_bytes - room_bytes / 4, "little is left over");
+        }
     }
 
     #[test]

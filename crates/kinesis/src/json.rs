@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -180,23 +180,31 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
 /// Writes a response.
 pub(crate) fn encode(structure: &Structure) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(256);
+    let mut bytes = Vec::with_capacity(structure.room_bytes(&|blob| STANDARD.encoded_length(blob)));
     push_structure(&mut bytes, structure);
     bytes
 }
 
 fn push_structure(bytes: &mut Vec<u8>, structure: &Structure) {
-    let members = structure.0.iter().map(|(name, value)| (*name, value));
-    push_object(bytes, members);
+    push_members(bytes, &structure.0, |bytes, name| {
+        // Names of the model are letters.
+        bytes.push(b'"');
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(b'"');
+    });
 }
 
-fn push_object<'a>(bytes: &mut Vec<u8>, members: impl Iterator<Item = (&'a str, &'a Value)>) {
+fn push_members<K>(
+    bytes: &mut Vec<u8>,
+    members: &[(K, Value)],
+    push_key: impl Fn(&mut Vec<u8>, &K),
+) {
     bytes.push(b'{');
-    for (index, (name, value)) in members.enumerate() {
+    for (index, (key, value)) in members.iter().enumerate() {
         if index > 0 {
             bytes.push(b',');
         }
-        push_text(bytes, name);
+        push_key(bytes, key);
         bytes.push(b':');
         push_value(bytes, value);
     }
@@ -205,23 +213,22 @@ fn push_object<'a>(bytes: &mut Vec<u8>, members: impl Iterator<Item = (&'a str, 
 
 fn push_value(bytes: &mut Vec<u8>, value: &Value) {
     match value {
-        Value::Boolean(value) => bytes.extend_from_slice(value.to_string().as_bytes()),
-        Value::Number(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
+        Value::Boolean(value) => push_shown(bytes, format_args!("{value}")),
+        Value::Number(number) => push_shown(bytes, format_args!("{number}")),
         // Of numbers that JSON does not have, nothing.
         Value::Double(number) => serde_json::to_writer(bytes, number).expect("memory takes it"),
         Value::Text(text) => push_text(bytes, text),
         Value::Blob(blob) => {
+            // It makes room for no more than itself, each time by moving all.
+            bytes.reserve(STANDARD.encoded_length(blob.len()) + 2);
             bytes.push(b'"');
-            let start = bytes.len();
-            bytes.resize(start + blob.len().div_ceil(3) * 4, 0);
-            let written = STANDARD.encode_slice(blob, &mut bytes[start..]);
-            bytes.truncate(start + written.expect("there is as much room as base64 takes"));
+            STANDARD.encode_append(blob, bytes);
             bytes.push(b'"');
         }
         // Seconds with three decimals: clients read no exponents.
         Value::Timestamp(ms) => {
             let (seconds, rest) = (ms.div_euclid(1_000), ms.rem_euclid(1_000));
-            bytes.extend_from_slice(format!("{seconds}.{rest:03}").as_bytes());
+            push_shown(bytes, format_args!("{seconds}.{rest:03}"));
         }
         Value::List(list) => {
             bytes.push(b'[');
@@ -234,10 +241,14 @@ fn push_value(bytes: &mut Vec<u8>, value: &Value) {
             bytes.push(b']');
         }
         Value::Map(entries) => {
-            push_object(bytes, entries.iter().map(|(key, value)| (key.as_str(), value)));
+            push_members(bytes, entries, |bytes, key| push_text(bytes, key));
         }
         Value::Structure(structure) => push_structure(bytes, structure),
     }
+}
+
+fn push_shown(bytes: &mut Vec<u8>, shown: fmt::Arguments<'_>) {
+    bytes.write_fmt(shown).expect("memory takes it");
 }
 
 fn push_text(bytes: &mut Vec<u8>, text: &str) {

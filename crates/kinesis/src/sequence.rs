@@ -13,8 +13,6 @@
 //!
 //! They are written as decimal numbers of 56 digits. The layout is kinesalite's finding about those of AWS.
 
-use std::fmt::Write as _;
-
 use logway_metadata::record::{Shard, ShardEnd};
 use logway_model::{Offset, PartitionId, TimestampMs};
 
@@ -36,6 +34,9 @@ pub(crate) struct SequenceNumber {
 
 /// 47 hexadecimal digits.
 const DIGITS: usize = 47;
+
+/// So many decimal ones: 2^185 and a little less than 2^186 have 56.
+const TEXT_DIGITS: usize = 56;
 
 /// A day in the year 2477: later ones cannot be told from other numbers.
 const TIME_LIMIT_S: i64 = 16_025_175_000;
@@ -99,39 +100,60 @@ impl SequenceNumber {
 impl std::fmt::Display for SequenceNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0) & 0xf_ffff_ffff;
-        let mut text = String::with_capacity(DIGITS);
-        write!(
-            text,
-            "2{:09x}{:x}{:016x}00{:09x}{:08x}2",
-            seconds(self.shard_created_s),
-            self.shard.0 & 0xf,
-            self.offset.0,
-            seconds(self.time_s),
-            self.shard.0,
-        )?;
-        // In base 10^9, from pieces of four digits.
-        let mut limbs: Vec<u64> = vec![0];
-        for digit in text.bytes() {
-            let mut carry = u64::from((digit as char).to_digit(16).unwrap_or(0));
-            for limb in &mut limbs {
-                let next = *limb * 16 + carry;
-                *limb = next % 1_000_000_000;
-                carry = next / 1_000_000_000;
-            }
-            if carry > 0 {
-                limbs.push(carry);
-            }
-        }
-        let mut limbs = limbs.into_iter().rev();
-        write!(f, "{}", limbs.next().unwrap_or(0))?;
-        limbs.try_for_each(|limb| write!(f, "{limb:09}"))
+        let (shard, offset) = (self.shard.0.cast_unsigned(), self.offset.0.cast_unsigned());
+        // The 60 bits above the lower 128.
+        let upper = 2_u64 << 56
+            | seconds(self.shard_created_s) << 20
+            | u64::from(shard & 0xf) << 16
+            | offset >> 48;
+        let lower = u128::from(offset) << 80
+            | u128::from(seconds(self.time_s)) << 36
+            | u128::from(shard) << 4
+            | 2;
+        let digits = decimal(upper, lower);
+        f.write_str(std::str::from_utf8(&digits).expect("these are digits"))
     }
+}
+
+/// The digits of `upper` · 2^128 + `lower`, which has [`TEXT_DIGITS`] of them.
+///
+/// Responses have thousands of these. The number is taken apart by 32 bits, and put together in base 10^9.
+fn decimal(upper: u64, lower: u128) -> [u8; TEXT_DIGITS] {
+    const LIMB: u64 = 1_000_000_000;
+    const LIMB_DIGITS: usize = 9;
+    const LIMBS: usize = TEXT_DIGITS.div_ceil(LIMB_DIGITS);
+    let words = [
+        upper >> 32,
+        upper,
+        (lower >> 96) as u64,
+        (lower >> 64) as u64,
+        (lower >> 32) as u64,
+        lower as u64,
+    ];
+    let mut limbs = [0_u64; LIMBS];
+    for word in words {
+        let mut carry = word & 0xffff_ffff;
+        for limb in &mut limbs {
+            let next = *limb << 32 | carry;
+            *limb = next % LIMB;
+            carry = next / LIMB;
+        }
+    }
+    let mut digits = [0; LIMBS * LIMB_DIGITS];
+    for (limb, place) in limbs.iter().zip(digits.rchunks_exact_mut(LIMB_DIGITS)) {
+        let mut rest = *limb;
+        for digit in place.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+    }
+    std::array::from_fn(|index| digits[digits.len() - TEXT_DIGITS + index])
 }
 
 /// The hexadecimal digits of a decimal number, if there are as many as a sequence number has.
 fn hexadecimal(text: &str) -> Option<[u8; DIGITS]> {
-    // 2^185 and a little less than 2^186 have 56 digits; longer texts cost more than they are worth.
-    if text.len() != 56 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+    // Longer texts cost more than they are worth.
+    if text.len() != TEXT_DIGITS || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let mut limbs = [0_u64; 6];

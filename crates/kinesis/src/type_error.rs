@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use bytes::Bytes;
 
 use crate::shape::Kind;
@@ -82,7 +81,7 @@ fn mismatch(kind: &Kind, found: Found<'_>) -> String {
 
 /// The bytes of a text in base64.
 pub(crate) fn blob_of_text(text: &str, errors: &TypeErrors) -> Option<Bytes> {
-    match STANDARD.decode(text) {
+    match STANDARD.decode_to_vec(text) {
         Ok(bytes) => Some(bytes.into()),
         Err(_) => {
             let shown: String = text.chars().take(REPEATED_CHARS).collect();
@@ -114,5 +113,38 @@ pub(crate) fn number_of_kind(kind: &Kind, number: i64) -> i64 {
     match kind {
         Kind::Integer => number.clamp(i32::MIN.into(), i32::MAX.into()),
         _ => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as OTHER;
+
+    use super::*;
+
+    #[test]
+    fn base64_is_what_others_take_it_for() {
+        // Of each length, with each padding, with bits behind the last byte, and with what is no letter of it.
+        let mut letters = b"AAAAQUJDRA+/xYz0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ".to_vec();
+        for length in 0..letters.len() {
+            for end in ["", "=", "==", "===", "A=", "Q=", "B=", "Q==", "R==", "*", "\u{fc}", "\n"] {
+                let text = format!("{}{end}", String::from_utf8_lossy(&letters[..length]));
+                let ours = STANDARD.decode_to_vec(&text).ok();
+                assert_eq!(ours, OTHER.decode(&text).ok(), "{text}");
+            }
+        }
+        for place in 0..letters.len() {
+            for letter in [b' ', b'-', b'_', b'=', 0, 0xff] {
+                let before = std::mem::replace(&mut letters[place], letter);
+                let text = [&letters[..60], b"AAAA"].concat();
+                assert_eq!(
+                    STANDARD.decode_to_vec(&text).ok(),
+                    OTHER.decode(&text).ok(),
+                    "{text:x?}"
+                );
+                letters[place] = before;
+            }
+        }
     }
 }

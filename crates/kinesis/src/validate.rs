@@ -1,6 +1,7 @@
 //! What values must obey by AWS's model, and AWS's words for what they do not.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::OnceLock;
 
 use regex_lite::Regex;
@@ -25,7 +26,7 @@ const NUMBER_BYTES_MAX: usize = 1_024;
 /// Checks a request; the error is the message of a `ValidationException`.
 pub(crate) fn validate(shape: &'static Shape, input: &Structure) -> Result<(), String> {
     let mut violations = Vec::new();
-    check_members(shape, Some(input), "", &mut violations);
+    check_members(shape, Some(input), &Path::Root, &mut violations);
     match violations.len() {
         0 => Ok(()),
         count => {
@@ -37,7 +38,10 @@ pub(crate) fn validate(shape: &'static Shape, input: &Structure) -> Result<(), S
 
 /// The violation of a member that must be there, which the model does not say.
 pub(crate) fn missing(member: &str) -> String {
-    format!("1 validation error detected: {}", violation("null", member, "Member must not be null"))
+    format!(
+        "1 validation error detected: {}",
+        violation("null", &member, "Member must not be null")
+    )
 }
 
 /// Whether a response is what the model says, but for what AWS itself leaves out: the continuation of a shard that has
@@ -69,15 +73,37 @@ pub(crate) fn conforms(shape: &'static Shape, value: &Value) -> bool {
     }
 }
 
+/// Where a value is in a request. A request has thousands of values, so its text is only made for those that are wrong.
+#[derive(Debug, Clone, Copy)]
+enum Path<'a> {
+    /// The request.
+    Root,
+    /// A member of a structure.
+    Member(&'a Path<'a>, &'static str),
+    /// An entry of a list, from 1 on.
+    Entry(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => Ok(()),
+            Path::Member(Path::Root, name) => f.write_str(&lower_first(name)),
+            Path::Member(of, name) => write!(f, "{of}.{}", lower_first(name)),
+            Path::Entry(of, number) => write!(f, "{of}.{number}.member"),
+        }
+    }
+}
+
 fn check_members(
     shape: &'static Shape,
     input: Option<&Structure>,
-    path: &str,
+    path: &Path<'_>,
     violations: &mut Vec<String>,
 ) {
     let Kind::Structure(members) = shape.kind else { return };
     for member in members {
-        let path = format!("{path}{}", lower_first(member.name));
+        let path = Path::Member(path, member.name);
         match input.and_then(|input| input.get(member.name)) {
             Some(value) => check(member.shape, value, &path, violations),
             None if member.required => {
@@ -88,7 +114,7 @@ fn check_members(
     }
 }
 
-fn check(shape: &'static Shape, value: &Value, path: &str, violations: &mut Vec<String>) {
+fn check(shape: &'static Shape, value: &Value, path: &Path<'_>, violations: &mut Vec<String>) {
     let mut fail = |constraint: String| {
         push(violations, || violation(&format!("'{}'", shown(shape, value)), path, &constraint));
     };
@@ -121,11 +147,9 @@ fn check(shape: &'static Shape, value: &Value, path: &str, violations: &mut Vec<
                 return;
             }
             for (number, entry) in (1..).zip(&list.entries) {
-                let path = format!("{path}.{number}.member");
+                let path = Path::Entry(path, number);
                 match entry {
-                    Value::Structure(entry) => {
-                        check_members(of, Some(entry), &format!("{path}."), violations);
-                    }
+                    Value::Structure(entry) => check_members(of, Some(entry), &path, violations),
                     entry => check(of, entry, &path, violations),
                 }
             }
@@ -141,7 +165,7 @@ fn check(shape: &'static Shape, value: &Value, path: &str, violations: &mut Vec<
             }
         }
         (Kind::Structure(_), Value::Structure(inner)) => {
-            check_members(shape, Some(inner), &format!("{path}."), violations);
+            check_members(shape, Some(inner), path, violations);
         }
         _ => {}
     }
@@ -194,7 +218,7 @@ fn push(violations: &mut Vec<String>, violation: impl FnOnce() -> String) {
     }
 }
 
-fn violation(value: &str, path: &str, constraint: &str) -> String {
+fn violation(value: &str, path: &dyn fmt::Display, constraint: &str) -> String {
     format!("Value {value} at '{path}' failed to satisfy constraint: {constraint}")
 }
 

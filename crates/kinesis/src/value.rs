@@ -38,7 +38,33 @@ pub(crate) struct List {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Structure(pub(crate) Vec<(&'static str, Value)>);
 
+/// Around a value, and for a number.
+const AROUND_BYTES: usize = 32;
+
+impl Value {
+    fn room_bytes(&self, of_blob: &impl Fn(usize) -> usize) -> usize {
+        let inner = match self {
+            Value::Text(text) => text.len(),
+            Value::Blob(blob) => of_blob(blob.len()),
+            Value::List(list) => list.entries.iter().map(|entry| entry.room_bytes(of_blob)).sum(),
+            Value::Map(entries) => {
+                entries.iter().map(|(key, value)| key.len() + value.room_bytes(of_blob)).sum()
+            }
+            Value::Structure(structure) => structure.room_bytes(of_blob),
+            Value::Boolean(_) | Value::Number(_) | Value::Double(_) | Value::Timestamp(_) => 0,
+        };
+        AROUND_BYTES + inner
+    }
+}
+
 impl Structure {
+    /// The room that it takes as a response, where a blob of so many bytes takes `of_blob`: one of megabytes is not to be moved
+    /// as it grows. Characters that need a backslash may take more.
+    pub(crate) fn room_bytes(&self, of_blob: &impl Fn(usize) -> usize) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.room_bytes(of_blob)).sum::<usize>()
+            + AROUND_BYTES
+    }
+
     /// Without members.
     pub(crate) fn new() -> Structure {
         Structure::default()

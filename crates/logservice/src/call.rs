@@ -9,6 +9,7 @@ use logway_model::{ErrorCode, PartitionId};
 use logway_node::accept::stopped;
 use logway_node::access::{Operation, Requester, Resource};
 use logway_node::http_callers::Known;
+use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::until;
 use logway_node::{Failure, Node, audit};
@@ -35,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) give_up: Arc<Notify>,
     /// Whose filters of the connection may work now.
     pub(crate) evaluation: Arc<Semaphore>,
-    /// Its large replies that are on their way.
+    /// Its replies that are on their way.
     pub(crate) unread: Unread,
 }
 
@@ -66,7 +67,7 @@ impl FoundLog {
     }
 }
 
-/// Replies up to this size are not counted: there are few, and none waits for others' memory.
+/// Replies up to this size take no memory of the budget: there are few, and none waits for others' memory.
 pub(crate) const UNCOUNTED_BYTES: usize = 32 << 10;
 
 impl Call {
@@ -114,7 +115,7 @@ impl Call {
         }
     }
 
-    /// Runs a stream until it or the call ends, and tells the client how. It is there until the client has taken the last large reply:
+    /// Runs a stream until it or the call ends, and tells the client how. It is there until the client has taken the last reply:
     /// if the client takes nothing while memory is short, its connection is given up. What is on its way can be taken back in no
     /// other way.
     pub(crate) async fn run_stream(
@@ -144,17 +145,25 @@ impl Call {
         };
         tokio::select! {
             () = taken => {}
-            () = self.unread.is_given_up(&self.node().memory.replies) => self.give_up.notify_one(),
+            () = self.unread.is_given_up(&self.node().memory.replies, &self.service.reply_turns) => {
+                self.give_up.notify_one();
+            }
         }
     }
 
-    /// The pieces of a reply. A large one takes memory until the client has taken it, and waits for that.
-    pub(crate) async fn counted(&self, message: Bytes) -> Vec<Bytes> {
-        if message.len() <= UNCOUNTED_BYTES {
-            return vec![message];
-        }
-        let share = self.node().memory.replies.take(message.len()).await;
-        self.unread.pieces(message, share)
+    /// A reply. A large one takes memory until the client has taken it, and waits for that.
+    pub(crate) async fn reply(&self, message: Bytes) -> Reply {
+        let share = match message.len() <= UNCOUNTED_BYTES {
+            true => None,
+            false => Some(self.reply_memory(message.len()).await),
+        };
+        Reply::Message(self.unread.pieces(message, share))
+    }
+
+    /// Takes memory for a reply, when it is its client's turn.
+    pub(crate) async fn reply_memory(&self, size_bytes: usize) -> BudgetShare {
+        let client = (self.known.principal.clone(), self.host);
+        self.service.reply_turns.take(client, &self.node().memory.replies, size_bytes).await
     }
 
     /// Waits until there is room for another reply.

@@ -35,7 +35,7 @@ pub(crate) async fn watch(
         true => ServingStatus::Serving,
         false => ServingStatus::ServiceUnknown,
     };
-    call.room(&replies).await?.send(Reply::Message(vec![framed(&response(status))]));
+    call.room(&replies).await?.send(call.unread.reply(framed(&response(status))));
     // Nothing else is to be told until the node stops, which ends the stream.
     replies.closed().await;
     Ok(())

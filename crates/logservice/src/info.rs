@@ -50,7 +50,7 @@ pub(crate) async fn info(call: &Call, inbound: &mut Inbound<Incoming>) -> Outcom
     let request: InfoRequest = inbound.only().await?;
     let log = described(call, &request.log)?;
     let looks = call.service.looks.at(log.topic.id);
-    Ok(looks.fresh(|| look(call, &log)).await.message.clone())
+    Ok(looks.fresh(|| look(call, &log)).await.seen.clone())
 }
 
 /// A log that can be told of.
@@ -79,19 +79,17 @@ pub(crate) async fn watch(
     };
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut told, mut looks) = (None, None);
+    let (mut told, mut _kept) = (None, None);
     loop {
         ticks.tick().await;
         let permit = call.room(&replies).await?;
         let log = described(&call, &request.log)?;
         // One that was deleted and made again is another log.
-        let looks = match &looks {
-            Some((id, looks)) if *id == log.topic.id => Arc::clone(looks),
-            _ => Arc::clone(&looks.insert((log.topic.id, call.service.looks.at(log.topic.id))).1),
-        };
-        let now = looks.recent(period, || look(&call, &log)).await.message.clone();
+        let looks = call.service.looks.at(log.topic.id);
+        let now = looks.recent(period, || look(&call, &log)).await.seen.clone();
+        _kept = Some(looks);
         if told.as_ref() != Some(&now) {
-            permit.send(Reply::Message(vec![now.clone()]));
+            permit.send(call.unread.reply(now.clone()));
             told = Some(now);
         }
     }
@@ -99,6 +97,7 @@ pub(crate) async fn watch(
 
 /// What there is to tell of a log now, as it is sent.
 fn look(call: &Call, log: &FoundLog) -> impl Future<Output = Bytes> + Send + use<> {
+    call.service.metrics.looks.inc();
     look_at(Arc::clone(call.node()), Arc::clone(&log.topic))
 }
 

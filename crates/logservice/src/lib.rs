@@ -4,11 +4,11 @@
 //!
 //! | module | what it is about |
 //! |---|---|
-//! | `server`, `connection`, `connection_info`, `service`, `metrics` | listening, serving, stopping; what calls share |
+//! | `server`, `connection`, `connection_info`, `service`, `shared`, `metrics` | listening, serving, stopping; what calls share |
 //! | `grpc` | messages and statuses on the wire |
 //! | [`messages`] | the messages, generated from `proto` (`cargo xtask codegen`) |
 //! | `routes`, `authentication`, `call`, `quota` | from an HTTP request to its response: what is served, whom it is of, what that one may and uses |
-//! | `open_streams`, `unread` | bounds on what clients keep: streams, and replies that they do not take |
+//! | `open_streams`, `unread`, `reply_turns` | bounds on what clients keep: streams, and replies that they do not take; turns of those who wait |
 //! | `append`, `read`, `info`, `log_looks` | the methods of `logway.log.v1` |
 //! | `logspec` | Akutan's service |
 //! | `health`, `reflection` | gRPC's own services |
@@ -33,11 +33,13 @@ mod open_streams;
 mod quota;
 mod read;
 mod reflection;
+mod reply_turns;
 mod routes;
 mod server;
 mod service;
+mod shared;
 mod unread;
 
-pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, Replies};
+pub use client::{AppendSender, DEFAULT_PORT, LogClient, LogClientError, NoHttp2, Replies};
 pub use logway_node::listener::ListenError;
 pub use server::{LogListeners, LogServer};

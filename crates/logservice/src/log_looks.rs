@@ -1,12 +1,9 @@
 //! What there is to tell of a log, looked up once for all who ask at the same time: a log may have thousands of partitions, and many
 //! who watch it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use logway_model::TopicId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -18,38 +15,43 @@ const REST_MAX: Duration = Duration::from_secs(2);
 
 /// What was seen of a log.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Look<T> {
     begun_at: Instant,
     took: Duration,
-    /// An `InfoReply`, as it is sent.
-    pub(crate) message: Bytes,
+    pub(crate) seen: T,
 }
 
-/// The looks at one log.
-#[derive(Debug, Default)]
-pub(crate) struct LogLooks(watch::Sender<Looking>);
+/// The looks at one log, each of which sees a `T`.
+#[derive(Debug)]
+pub(crate) struct LogLooks<T>(watch::Sender<Looking<T>>);
 
-#[derive(Debug, Default)]
-struct Looking {
-    last: Option<Arc<Look>>,
+#[derive(Debug)]
+struct Looking<T> {
+    last: Option<Arc<Look<T>>>,
     is_under_way: bool,
 }
 
-impl LogLooks {
+impl<T> Default for LogLooks<T> {
+    fn default() -> LogLooks<T> {
+        LogLooks(watch::Sender::new(Looking { last: None, is_under_way: false }))
+    }
+}
+
+impl<T: Send + Sync + 'static> LogLooks<T> {
     /// What is seen from now on.
-    pub(crate) async fn fresh<F: Future<Output = Bytes> + Send + 'static>(
+    pub(crate) async fn fresh<F: Future<Output = T> + Send + 'static>(
         self: &Arc<Self>,
         look: impl Fn() -> F,
-    ) -> Arc<Look> {
+    ) -> Arc<Look<T>> {
         self.since(Instant::now(), look).await
     }
 
     /// What was seen at most so long ago, or longer ago where a look takes long.
-    pub(crate) async fn recent<F: Future<Output = Bytes> + Send + 'static>(
+    pub(crate) async fn recent<F: Future<Output = T> + Send + 'static>(
         self: &Arc<Self>,
         age_max: Duration,
         look: impl Fn() -> F,
-    ) -> Arc<Look> {
+    ) -> Arc<Look<T>> {
         let took = self.0.borrow().last.as_ref().map_or(Duration::ZERO, |last| last.took);
         let rest = took.saturating_mul(REST_FACTOR).min(REST_MAX);
         let now = Instant::now();
@@ -57,11 +59,11 @@ impl LogLooks {
     }
 
     /// A look that was begun at this time or later. One at a time is under way, and who asks meanwhile waits for it.
-    async fn since<F: Future<Output = Bytes> + Send + 'static>(
+    async fn since<F: Future<Output = T> + Send + 'static>(
         self: &Arc<Self>,
         time: Instant,
         look: impl Fn() -> F,
-    ) -> Arc<Look> {
+    ) -> Arc<Look<T>> {
         let mut changes = self.0.subscribe();
         loop {
             let mut begins = false;
@@ -80,8 +82,8 @@ impl LogLooks {
                 // A task of its own: others wait for it, too, when this call is over.
                 tokio::spawn(async move {
                     let begun_at = Instant::now();
-                    let message = look.await;
-                    let look = Look { begun_at, took: begun_at.elapsed(), message };
+                    let seen = look.await;
+                    let look = Look { begun_at, took: begun_at.elapsed(), seen };
                     under_way.0.0.send_modify(|looking| looking.last = Some(Arc::new(look)));
                 });
             }
@@ -92,29 +94,11 @@ impl LogLooks {
 }
 
 /// A look under way, however it ends.
-struct UnderWay(Arc<LogLooks>);
+struct UnderWay<T>(Arc<LogLooks<T>>);
 
-impl Drop for UnderWay {
+impl<T> Drop for UnderWay<T> {
     fn drop(&mut self) {
         self.0.0.send_modify(|looking| looking.is_under_way = false);
-    }
-}
-
-/// The looks at all logs that somebody asks about.
-#[derive(Debug, Default)]
-pub(crate) struct AllLooks(Mutex<HashMap<TopicId, Weak<LogLooks>>>);
-
-impl AllLooks {
-    /// Those at one log, which are kept while somebody has them.
-    pub(crate) fn at(&self, log: TopicId) -> Arc<LogLooks> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(looks) = all.get(&log).and_then(Weak::upgrade) {
-            return looks;
-        }
-        all.retain(|_, looks| looks.strong_count() > 0);
-        let looks = Arc::new(LogLooks::default());
-        all.insert(log, Arc::downgrade(&looks));
-        looks
     }
 }
 
@@ -134,11 +118,11 @@ mod tests {
     struct Counting(Arc<AtomicU64>);
 
     impl Counting {
-        fn look(&self) -> impl Future<Output = Bytes> + Send + use<> {
+        fn look(&self) -> impl Future<Output = u64> + Send + use<> {
             let count = self.0.fetch_add(1, Ordering::SeqCst);
             async move {
                 sleep(LOOK_TIME).await;
-                Bytes::from(count.to_string())
+                count
             }
         }
     }
@@ -172,16 +156,13 @@ mod tests {
         let (looks, counting) = (Arc::new(LogLooks::default()), Counting::default());
         let first = tokio::spawn({
             let (looks, counting) = (Arc::clone(&looks), counting.clone());
-            async move { looks.fresh(|| counting.look()).await.message.clone() }
+            async move { looks.fresh(|| counting.look()).await.seen }
         });
         sleep(LOOK_TIME / 2).await;
         let second = looks.fresh(|| counting.look()).await;
-        assert_eq!(
-            (first.await.expect("ends"), &second.message[..]),
-            (Bytes::from("0"), &b"1"[..])
-        );
+        assert_eq!((first.await.expect("ends"), second.seen), (0, 1));
         let third = looks.recent(Duration::from_secs(1), || counting.look()).await;
-        assert_eq!(&third.message[..], b"1");
+        assert_eq!(third.seen, 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -190,17 +171,6 @@ mod tests {
         let gone = tokio::time::timeout(LOOK_TIME / 2, looks.fresh(|| counting.look())).await;
         assert!(gone.is_err());
         let age = Duration::from_secs(1);
-        assert_eq!(&looks.recent(age, || counting.look()).await.message[..], b"0");
-    }
-
-    #[test]
-    fn logs_that_nobody_asks_about_are_forgotten() {
-        let all = AllLooks::default();
-        let id = |number: u8| TopicId(logway_model::Uuid([number; 16]));
-        let first = all.at(id(1));
-        assert!(Arc::ptr_eq(&first, &all.at(id(1))));
-        drop(first);
-        let _second = all.at(id(2));
-        assert_eq!(all.0.lock().expect("is fine").len(), 1);
+        assert_eq!(looks.recent(age, || counting.look()).await.seen, 0);
     }
 }

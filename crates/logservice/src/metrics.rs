@@ -16,6 +16,8 @@ pub(crate) struct Metrics {
     pub(crate) unresolved_records: Counter,
     /// Appends that came again, and were in the log.
     pub(crate) duplicates: Counter,
+    /// Looks at logs for those who ask about them.
+    pub(crate) looks: Counter,
     /// Connections that were given up because memory was short and they read nothing.
     pub(crate) given_up: Counter,
 }
@@ -35,6 +37,8 @@ impl Metrics {
         registry.register("unresolved_records", help, self.unresolved_records.clone());
         let help = "Appends of the log service that came again and were not appended twice";
         registry.register("duplicate_appends", help, self.duplicates.clone());
+        let help = "Looks at logs for Info, Watch and InfoStream, which those who ask at the same time share";
+        registry.register("looks", help, self.looks.clone());
         let help = "Connections of the log service given up because they read nothing while memory was short";
         registry.register("connections_given_up", help, self.given_up.clone());
     }

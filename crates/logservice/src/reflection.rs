@@ -1,11 +1,14 @@
 //! gRPC's reflection: what is served, as descriptors.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
 use prost::Message as _;
 use prost_types::FileDescriptorProto;
 use tokio::sync::mpsc;
 
+use crate::call::Call;
 use crate::grpc::inbound::{Inbound, decoded};
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
@@ -26,15 +29,14 @@ pub(crate) const SERVICES: &[&str] = &[
 ];
 
 pub(crate) async fn reflect(
+    call: Arc<Call>,
     mut inbound: Inbound<Incoming>,
     replies: mpsc::Sender<Reply>,
 ) -> Result<(), Status> {
     while let Some(received) = inbound.next().await? {
         let request: ServerReflectionRequest = decoded(received.bytes)?;
         let response = response(request);
-        if replies.send(Reply::Message(vec![framed(&response)])).await.is_err() {
-            break;
-        }
+        call.room(&replies).await?.send(call.unread.reply(framed(&response)));
     }
     Ok(())
 }

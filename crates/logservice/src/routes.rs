@@ -180,7 +180,9 @@ async fn begin(
         Served::Read => stream(call, of_user, |call, out| read::read(call, inbound, out)),
         Served::Watch => stream(call, of_user, |call, out| info::watch(call, inbound, out)),
         Served::HealthWatch => stream(call, of_host, |call, out| health::watch(call, inbound, out)),
-        Served::Reflect => stream(call, of_user, |_, out| reflection::reflect(inbound, out)),
+        Served::Reflect => {
+            stream(call, of_user, |call, out| reflection::reflect(call, inbound, out))
+        }
         Served::LogspecAppend => {
             let log = logspec_log()?;
             stream(call, of_user, |call, out| logspec::append(call, log, inbound, out))

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use logway_model::TopicId;
 use logway_node::Node;
 use logway_node::memory::MemoryBudget;
 use tokio::sync::watch;
 
-use crate::log_looks::AllLooks;
+use crate::log_looks::LogLooks;
+use crate::logspec;
 use crate::metrics::Metrics;
 use crate::open_streams::OpenStreams;
+use crate::reply_turns::ReplyTurns;
+use crate::shared::Shared;
 
 /// Filters, projections and schemas that readers keep may take this part of what requests may.
 const SELECTIONS_PART: usize = 8;
@@ -21,7 +26,11 @@ pub(crate) struct Service {
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) metrics: Metrics,
     pub(crate) streams: OpenStreams,
-    pub(crate) looks: AllLooks,
+    /// What there is to tell of each log that somebody asks about.
+    pub(crate) looks: Shared<TopicId, LogLooks<Bytes>>,
+    /// The same in the words of `logspec`.
+    pub(crate) logspec_looks: Shared<TopicId, LogLooks<logspec::Seen>>,
+    pub(crate) reply_turns: ReplyTurns,
     /// What readers keep for as long as they read. It is not that of requests: appends would wait for readers that never end.
     pub(crate) selections: MemoryBudget,
 }
@@ -35,7 +44,15 @@ impl Service {
         let memory = &node.memory;
         let selections_bytes = memory.requests.limit_bytes() / SELECTIONS_PART;
         let selections = MemoryBudget::new(selections_bytes, Arc::clone(&memory.attention));
-        let (streams, looks) = (OpenStreams::default(), AllLooks::default());
-        Service { node, stopping, metrics, streams, looks, selections }
+        Service {
+            node,
+            stopping,
+            metrics,
+            streams: OpenStreams::default(),
+            looks: Shared::default(),
+            logspec_looks: Shared::default(),
+            reply_turns: ReplyTurns::default(),
+            selections,
+        }
     }
 }

@@ -119,6 +119,20 @@ async fn partitions_are_chosen_as_kafka_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_that_there_is_not_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    let mut client = door.client().await;
+    for acknowledgement in [3, 99, -1] {
+        let open = OpenAppend { acknowledgement, ..OpenAppend::default() };
+        let ended = client.open_append(open).await.0.ended().await;
+        let expected = format!("open.acknowledgement has no value {acknowledgement}");
+        assert_eq!((ended.code, ended.message), (3, expected));
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_log_does_not_take_fails_alone_and_the_stream_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open(dir.path()).await;

@@ -72,14 +72,8 @@ async fn streams_without_a_login_are_few_and_no_part_of_the_others() {
 async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
-    door.create("large", 1, &[]).await;
+    let all = with_a_large_record(&door).await;
     let mut client = door.client().await;
-    let mut appending = client.open_append(OpenAppend::default()).await;
-    appending.opened().await;
-    let large = record("x".repeat(LARGE_BYTES));
-    appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
-    appending.appended().await;
-    let all = ReadRequest { records_max: 1, ..of("large") };
     for (given_up, request) in [
         // One that has ended, and one that has nothing more to say for an hour.
         (1, all.clone()),
@@ -93,6 +87,100 @@ async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() 
         assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
         assert_eq!(door.counted("logway_log_service_connections_given_up_total"), given_up);
     }
+    door.close().await;
+}
+
+/// A reply of more than half of the memory, which few can have at a time.
+async fn with_a_large_record(door: &Door) -> ReadRequest {
+    door.create("large", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    let large = record("x".repeat(LARGE_BYTES));
+    appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
+    appending.appended().await;
+    ReadRequest { records_max: 1, ..of("large") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_replies_of_one_client_do_not_keep_another_one_from_its_turn() {
+    const HOGS: usize = 12;
+    /// Two that take nothing have a second or two each, and the machine may be busy. All of them take two minutes without turns.
+    const WAIT_MAX: Duration = Duration::from_secs(20);
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    let request = with_a_large_record(&door).await;
+    let (mut hogs, mut first) = (Vec::new(), door.slow_client().await);
+    let mut untaken = first.read(request.clone()).await;
+    untaken.begun().await;
+    for _ in 1..HOGS {
+        let mut client = door.slow_client().await;
+        let call = client.read(request.clone()).await;
+        hogs.push((client, call));
+    }
+    let given_up = || door.counted("logway_log_service_connections_given_up_total");
+    let begun = Instant::now();
+    // The reader asks a little later than they do.
+    while door.counted("logway_log_service_read_streams_open") + given_up() < HOGS as u64 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "they read");
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut polite = door.client_from([127, 0, 0, 2]).await;
+    let (begun, given_up_before) = (Instant::now(), given_up());
+    let reply: Option<ReadReply> = polite.read(request).await.next().await.expect("goes on");
+    assert_eq!(reply.map(|reply| reply.records.len()), Some(1));
+    assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
+    let turns = given_up() - given_up_before;
+    assert!(turns <= 3, "{turns} of them had their turn before");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_nothing_of_small_replies_is_given_up_while_memory_is_short() {
+    const RECORDS: u64 = 40;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    door.create("small", 1, &[]).await;
+    let mut client = door.client().await;
+    let mut appending = client.open_append(OpenAppend::default()).await;
+    appending.opened().await;
+    for sequence in 1..=RECORDS {
+        let value = "x".repeat(10_000);
+        appending.append(append("small", sequence, &[&value]));
+        appending.appended().await;
+    }
+    let replies = &door.node.memory.replies;
+    let all = replies.take(replies.limit_bytes()).await;
+    let waiting = tokio::spawn({
+        let replies = replies.clone();
+        async move { drop(replies.take(1).await) }
+    });
+    let (mut silent, mut slow) = (door.slow_client().await, door.slow_client().await);
+    let mut untaken = silent.read(of("small")).await;
+    untaken.begun().await;
+    // One that takes what it gets has all of it, and waits for more.
+    let mut taken = slow.read(of("small")).await;
+    let mut count = 0;
+    while count < RECORDS as usize {
+        let reply: Option<ReadReply> = taken.next().await.expect("goes on");
+        count += reply.expect("goes on").records.len();
+    }
+    let begun = Instant::now();
+    while door.counted("logway_log_service_connections_given_up_total") == 0 {
+        assert!(begun.elapsed() < common::UNTIL_MAX, "it is not given up");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(client.values("small", 0).await.len(), count);
+    appending.append(append("small", RECORDS + 1, &["y"]));
+    appending.appended().await;
+    // It may hear first how far it is.
+    while count <= RECORDS as usize {
+        let reply: Option<ReadReply> = taken.next().await.expect("goes on");
+        count += reply.expect("goes on").records.len();
+    }
+    assert_eq!(door.counted("logway_log_service_connections_given_up_total"), 1);
+    drop(all);
+    waiting.await.expect("has its turn");
     door.close().await;
 }
 

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Client, Door, Ended, append};
 use logway_logservice::messages::log::OpenAppend;
 use logway_logservice::messages::logspec::append_reply::Reply as AppendReplyKind;
@@ -11,6 +13,7 @@ use logway_logservice::messages::logspec::{
     AppendReply, AppendRequest, DiscardReply, DiscardRequest, InfoReply, InfoRequest, ReadReply,
     ReadRequest, discard_reply,
 };
+use tokio::time::{Instant, sleep};
 
 async fn info(client: &mut Client) -> (u64, u64) {
     let reply: InfoReply =
@@ -160,5 +163,38 @@ async fn the_log_is_chosen_by_the_listener_or_by_metadata() {
     assert_eq!(info(&mut client).await, (1, 0));
     let ended = client.open_append(OpenAppend::default()).await.0.ended().await;
     assert_eq!(ended.code, 12);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_watch_share_the_looks_and_each_hears_of_each_change() {
+    const LOOKS: &str = "logway_log_service_looks_total";
+    const WATCHERS: usize = 50;
+    /// How often it is looked, whoever watches.
+    const INTERVAL: Duration = Duration::from_millis(200);
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    door.create("spec", 1, &[]).await;
+    let mut client = door.logspec_client().await;
+    let begun = Instant::now();
+    let mut watching = Vec::new();
+    for _ in 0..WATCHERS {
+        let call = client.call("/logspec.Log/InfoStream").await;
+        call.send(&InfoRequest::default());
+        watching.push(call);
+    }
+    for last in 0..=2 {
+        for call in &mut watching {
+            let now: InfoReply = call.next().await.expect("goes on").expect("is told");
+            let Some(InfoReplyKind::Ok(ok)) = now.reply else { panic!("{now:?}") };
+            assert_eq!((ok.first_index, ok.last_index), (1, last));
+        }
+        sleep(3 * INTERVAL).await;
+        append_one(&mut client, "more").await;
+    }
+    // One that was begun before is waited for, and so may be one more.
+    let most = begun.elapsed().as_millis() / INTERVAL.as_millis() + 2;
+    let looks = door.counted(LOOKS);
+    assert!(looks >= 3 && u128::from(looks) <= most, "{looks} looks, {most} allowed");
     door.close().await;
 }

@@ -15,12 +15,13 @@ SENDS_NULL_PAIRS = False
 
 
 class Producer:
-    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_048_576):
+    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_048_576, transactional_id=None):
         settings = {
             "bootstrap_servers": BOOTSTRAP,
             "compression_type": None if codec == "none" else codec,
             "acks": acks,
             "enable_idempotence": idempotent,
+            "transactional_id": transactional_id,
             "max_request_size": request_bytes_max,
             "linger_ms": 5,
         }
@@ -48,6 +49,26 @@ class Producer:
 
     def close(self):
         run(self.producer.stop())
+
+
+class TransactionalProducer(Producer):
+    """It asks for its producer id as it starts."""
+
+    def __init__(self, transactional_id: str):
+        super().__init__(idempotent=True, transactional_id=transactional_id)
+
+    def begin(self):
+        run(self.producer.begin_transaction())
+
+    def send_offsets(self, consumer: "Consumer", offsets: dict[tuple[str, int], int]):
+        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        run(self.producer.send_offsets_to_transaction(wanted, consumer.group))
+
+    def commit(self):
+        run(self.producer.commit_transaction())
+
+    def abort(self):
+        run(self.producer.abort_transaction())
 
 
 class Consumer(ConsumerRebalanceListener):

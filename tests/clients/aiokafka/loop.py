@@ -3,9 +3,9 @@
 import asyncio
 import threading
 
-from aiokafka.errors import BrokerResponseError, CommitFailedError, KafkaError
+from aiokafka.errors import BrokerResponseError, CommitFailedError, KafkaError, ProducerFenced
 
-from client_cases.model import Refused
+from client_cases.model import Code, Refused
 
 LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, daemon=True).start()
@@ -16,6 +16,9 @@ def run(coroutine):
     """What the coroutine returns, awaited in the loop."""
     try:
         return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result(CALL_DEADLINE_S)
+    except ProducerFenced as error:
+        # Its own word, for either of the broker's.
+        raise Refused(Code.PRODUCER_FENCED, str(error)) from error
     except KafkaError as error:
         # A failed commit has the broker's answer as its cause.
         cause = error.__cause__ if isinstance(error, CommitFailedError) else error

@@ -38,6 +38,35 @@ async function openProducer({ codec = "none", acks = -1, idempotent = false, req
   };
 }
 
+async function openTransactionalProducer(transactionalId) {
+  const producer = kafka.producer({ kafkaJS: { transactionalId, ...silent }, "linger.ms": 5 });
+  await refusing(producer.connect());
+  let transaction;
+  return {
+    async begin() {
+      transaction = await refusing(producer.transaction());
+    },
+    async send(topic, partition, records) {
+      await refusing(transaction.send({ topic, messages: records.map((record) => ({ ...record, partition })) }));
+    },
+    async sendOffset(consumer, _group, topic, partition, offset) {
+      const topics = [{ topic, partitions: [{ partition, offset: String(offset) }] }];
+      await refusing(transaction.sendOffsets({ consumer: consumer.library, topics }));
+    },
+    async commit() {
+      try {
+        await transaction.commit();
+      } catch (error) {
+        // librdkafka's own codes are negative; this one passes on what the broker said.
+        const isFenced = error.code === CODES.ERRORS.ERR__FENCED;
+        throw isFenced ? new Refused(Code.PRODUCER_FENCED, error.message) : refusal(error);
+      }
+    },
+    abort: () => refusing(transaction.abort()),
+    close: () => producer.disconnect(),
+  };
+}
+
 async function openConsumer(settings) {
   const { group, topics, instanceId, strategy = "range", isolation, waitMsMax = 500, autoCommit = true } = settings;
   const places = (assignment) => assignment.map(({ topic, partition }) => `${topic}/${partition}`);
@@ -70,6 +99,7 @@ async function openConsumer(settings) {
     },
   });
   return {
+    library: consumer,
     seek: (topic, partition, offset) => consumer.seek({ topic, partition, offset: String(offset) }),
     commit: (topic, partition, offset, metadata) =>
       refusing(consumer.commitOffsets([{ topic, partition, offset: String(offset), metadata }])),
@@ -201,6 +231,7 @@ async function main() {
     partitions,
     addPartitions,
     openProducer,
+    openTransactionalProducer,
     openConsumer,
     readAssigned,
     commitUnjoined,

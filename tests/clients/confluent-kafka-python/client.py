@@ -1,8 +1,10 @@
 """confluent-kafka, behind the calls that the shared cases make."""
 
+from contextlib import suppress
+
 from administration import *  # noqa: F403
 from clients import BOOTSTRAP
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from refusal import as_refusal, refusals
@@ -16,7 +18,7 @@ OFFSET_BEGINNING, OFFSET_END = -2, -1
 
 
 class Producer:
-    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_000_000):
+    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_000_000, transactional_id=None):
         settings = {
             "bootstrap.servers": BOOTSTRAP,
             "compression.type": codec,
@@ -29,6 +31,8 @@ class Producer:
         if not idempotent:
             # Only an idempotent producer keeps its order if a request is repeated while others are under way.
             settings["max.in.flight.requests.per.connection"] = 1
+        if transactional_id:
+            settings["transactional.id"] = transactional_id
         self.producer = ConfluentProducer(settings)
         self.offsets, self.error = [], None
 
@@ -64,6 +68,36 @@ class Producer:
 
     def close(self):
         self.producer.flush(DEADLINE_S)
+
+
+class TransactionalProducer(Producer):
+    def __init__(self, transactional_id: str):
+        super().__init__(idempotent=True, transactional_id=transactional_id)
+        with refusals():
+            self.producer.init_transactions(DEADLINE_S)
+
+    def begin(self):
+        with refusals():
+            self.producer.begin_transaction()
+
+    def send_offsets(self, consumer: "Consumer", offsets: dict[tuple[str, int], int]):
+        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        with refusals():
+            group = consumer.consumer.consumer_group_metadata()
+            self.producer.send_offsets_to_transaction(wanted, group, DEADLINE_S)
+
+    def commit(self):
+        with refusals():
+            self.producer.commit_transaction(DEADLINE_S)
+
+    def abort(self):
+        with refusals():
+            self.producer.abort_transaction(DEADLINE_S)
+
+    def close(self):
+        """One that was fenced refuses even to flush."""
+        with suppress(KafkaException):
+            super().close()
 
 
 class Consumer:

@@ -7,7 +7,10 @@ from confluent_kafka import KafkaError, KafkaException
 from client_cases.model import Code, Refused
 
 # Its own codes are negative; these pass on what the broker said.
-PASSED_ON = {KafkaError._AUTO_OFFSET_RESET: Code.OFFSET_OUT_OF_RANGE}
+PASSED_ON = {
+    KafkaError._AUTO_OFFSET_RESET: Code.OFFSET_OUT_OF_RANGE,
+    KafkaError._FENCED: Code.PRODUCER_FENCED,
+}
 
 
 @contextmanager

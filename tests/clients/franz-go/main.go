@@ -13,6 +13,7 @@ func main() {
 	produceCases(suite, cluster)
 	consumeCases(suite, cluster)
 	groupCases(suite, cluster)
+	transactionCases(suite, cluster)
 	topicCases(suite, cluster)
 	clusterCases(suite, cluster)
 	groupAdminCases(suite, cluster)

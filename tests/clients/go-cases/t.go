@@ -114,6 +114,11 @@ func Must[V any](value V, err error) V {
 	return value
 }
 
+// Must2 is as Must, for a call with two values.
+func Must2[V, W any](value V, other W, err error) (V, W) {
+	return Must(value, err), other
+}
+
 func (t *T) holdsWithin(deadline time.Duration, condition func() bool) bool {
 	for end := time.Now().Add(deadline); !condition(); {
 		if time.Now().After(end) {

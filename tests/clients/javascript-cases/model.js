@@ -12,9 +12,14 @@ const Code = {
   TOPIC_ALREADY_EXISTS: 36,
   INVALID_REPLICA_ASSIGNMENT: 39,
   INVALID_CONFIG: 40,
+  INVALID_PRODUCER_EPOCH: 47,
   NON_EMPTY_GROUP: 68,
   GROUP_ID_NOT_FOUND: 69,
+  PRODUCER_FENCED: 90,
 };
+
+/** Between two versions of the protocol the broker's word has changed for a producer that has a successor. */
+const FENCED = [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED];
 
 /** The broker's refusal, as the client told of it. */
 class Refused extends Error {
@@ -69,4 +74,4 @@ function content({ key, value, headers }) {
   ]);
 }
 
-module.exports = { Code, Refused, refusal, refusing, answeredFetches, fresh, numbered, content };
+module.exports = { Code, FENCED, Refused, refusal, refusing, answeredFetches, fresh, numbered, content };

@@ -19,6 +19,7 @@ func main() {
 	errorCases(suite, cluster)
 
 	suite.Skip("its Writer numbers no records", "produce-idempotent")
+	suite.Skip("its Writer has no transactions", "transaction-commit", "transaction-abort", "transaction-fence")
 	suite.Skip("it has no cooperative balancer", "group-cooperative")
 	suite.Skip("its groups take no instance id", "group-static")
 	suite.Skip("it has no such call", "admin-delete-records", "admin-log-dirs", "admin-producers")

@@ -16,12 +16,13 @@ SENDS_NULL_PAIRS = False
 
 
 class Producer:
-    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_048_576):
+    def __init__(self, codec="none", acks="all", idempotent=False, request_bytes_max=1_048_576, transactional_id=None):
         self.producer = KafkaProducer(
             bootstrap_servers=BOOTSTRAP,
             compression_type=None if codec == "none" else codec,
             acks=acks,
             enable_idempotence=idempotent,
+            transactional_id=transactional_id,
             # Only an idempotent producer keeps its order if a request is repeated while others are under way.
             max_in_flight_requests_per_connection=5 if idempotent else 1,
             max_request_size=request_bytes_max,
@@ -51,6 +52,30 @@ class Producer:
 
     def close(self):
         self.producer.close(DEADLINE_S)
+
+
+class TransactionalProducer(Producer):
+    def __init__(self, transactional_id: str):
+        super().__init__(idempotent=True, transactional_id=transactional_id)
+        with refusals():
+            self.producer.init_transactions()
+
+    def begin(self):
+        with refusals():
+            self.producer.begin_transaction()
+
+    def send_offsets(self, consumer: "Consumer", offsets: dict[tuple[str, int], int]):
+        wanted = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+        with refusals():
+            self.producer.send_offsets_to_transaction(wanted, consumer.consumer.group_metadata())
+
+    def commit(self):
+        with refusals():
+            self.producer.commit_transaction()
+
+    def abort(self):
+        with refusals():
+            self.producer.abort_transaction()
 
 
 class Consumer(ConsumerRebalanceListener):

@@ -34,6 +34,29 @@ async function openProducer({ codec = "none", acks = -1, idempotent = false, cre
   };
 }
 
+async function openTransactionalProducer(transactionalId) {
+  const producer = kafka.producer({ transactionalId, idempotent: true, maxInFlightRequests: 1 });
+  await refusing(producer.connect());
+  // It asks for its producer id with the first transaction, and fences others by that.
+  let transaction = await refusing(producer.transaction());
+  await refusing(transaction.abort());
+  return {
+    async begin() {
+      transaction = await refusing(producer.transaction());
+    },
+    async send(topic, partition, records) {
+      await refusing(transaction.send({ topic, messages: records.map((record) => ({ ...record, partition })) }));
+    },
+    async sendOffset(_consumer, group, topic, partition, offset) {
+      const topics = [{ topic, partitions: [{ partition, offset: String(offset) }] }];
+      await refusing(transaction.sendOffsets({ consumerGroupId: group, topics }));
+    },
+    commit: () => refusing(transaction.commit()),
+    abort: () => refusing(transaction.abort()),
+    close: () => producer.disconnect(),
+  };
+}
+
 async function openConsumer(settings) {
   const { group, topics, isolation, waitMsMax = 500, autoCommit = true, onRecords, onGained, onLost, onError } = settings;
   const consumer = kafka.consumer({
@@ -178,6 +201,7 @@ async function main() {
     partitions,
     addPartitions: (topic, count) => refusing(admin.createPartitions({ topicPartitions: [{ topic, count }] })),
     openProducer,
+    openTransactionalProducer,
     openConsumer,
     listOffsets,
     offsetAt,

@@ -17,6 +17,9 @@ TOO_LARGE_BYTES = 1_100_000
 MISSING = {
     "consume_deleted": "deletes no topics",
     "group_metadata": "commits without metadata",
+    "transaction_commit": "its one transaction takes no offsets",
+    "transaction_abort": "its one transaction takes no offsets",
+    "transaction_fence": "its one transaction takes no offsets",
     "admin_topics": "creates and deletes no topics",
     "admin_partitions": "no such call",
     "admin_topic_configs": "no such call",

@@ -24,7 +24,7 @@ use self::memory::{MemoryQueue, bytes_of};
 use self::room::{Claim, Room};
 use self::spillable::{SpillableClaim, SpillableQueue, SpillableTake};
 use self::taken::Held;
-pub(crate) use self::taken::{More, Taken};
+pub(crate) use self::taken::{More, Place, Taken};
 use self::topic::TopicQueue;
 use crate::counters::ChannelCounters;
 use crate::declaration::{Fallback, Key, Kind, key};

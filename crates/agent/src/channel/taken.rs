@@ -38,6 +38,21 @@ pub(crate) enum More {
     Never,
 }
 
+/// Where a record is in its topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+}
+
+impl Place {
+    /// That of the record which an event was before it came here, by the headers that the source `kafka` sets.
+    pub(crate) fn of(event: &Event) -> Option<Place> {
+        let partition = event.headers.get("partition")?.parse().ok()?;
+        Some(Place { partition, offset: event.headers.get("offset")?.parse().ok()? })
+    }
+}
+
 /// Where the events are from, and what they hold there.
 #[derive(Debug)]
 pub(super) enum Held {
@@ -170,6 +185,17 @@ impl Taken {
             Held::Memory => None,
             Held::Disk { offsets } => Some(self.file().event_id(offsets[index])),
             Held::Topic(take) => Some(self.topic().event_id(take, index, &self.events[index])),
+        }
+    }
+
+    /// Where one of the events is in its topic, if the channel is one.
+    pub(crate) fn place(&self, index: usize) -> Option<Place> {
+        match &self.held {
+            Held::Memory | Held::Disk { .. } => None,
+            Held::Topic(take) => {
+                let (partition, offset) = take.place(index);
+                Some(Place { partition: partition.0, offset: offset.0 })
+            }
         }
     }
 

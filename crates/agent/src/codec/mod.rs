@@ -12,6 +12,7 @@ pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod msgpack;
 pub(crate) mod otlp;
+pub(crate) mod packing;
 pub(crate) mod protobuf;
 pub(crate) mod serializer;
 pub(crate) mod syslog;

@@ -61,11 +61,18 @@ impl KeptFields {
     }
 }
 
-/// Cuts a stream into messages, one after each line feed, none longer than a bound.
+/// Of how many digits the length before a message is at most.
+const COUNT_DIGITS_MAX: usize = 7;
+
+/// Cuts a stream into messages, none longer than a bound. A message ends with a line feed; or, if it has its length and a
+/// blank before it, after so many bytes (RFC 6587, 3.4.1), as syslog-ng's driver `syslog` and rsyslog send it. Flume takes such
+/// a length for a malformed message.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
     message: Vec<u8>,
     place: Place,
+    /// How much of a message with a length is still to come.
+    left: Option<usize>,
     priority: String,
     is_bad: bool,
     event_bytes_max: usize,
@@ -75,6 +82,10 @@ pub(crate) struct MessageReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Start,
+    /// In a length.
+    Count,
+    /// Behind a length and its blank.
+    Counted,
     Priority,
     Data,
 }
@@ -84,6 +95,7 @@ impl MessageReader {
         MessageReader {
             message: Vec::new(),
             place: Place::Start,
+            left: None,
             priority: String::new(),
             is_bad: false,
             event_bytes_max: event_bytes_max.max(EVENT_BYTES_MIN),
@@ -95,32 +107,79 @@ impl MessageReader {
     pub(crate) fn next(&mut self, bytes: &mut &[u8], now_ms: i64) -> Option<Event> {
         while let Some((&byte, rest)) = bytes.split_first() {
             *bytes = rest;
-            match self.place {
-                Place::Start if byte == b'\n' => {}
-                Place::Start => {
-                    self.is_bad = byte != b'<';
-                    self.place = if self.is_bad { Place::Data } else { Place::Priority };
-                    self.message.push(byte);
+            let is_last = match &mut self.left {
+                Some(left) => {
+                    *left -= 1;
+                    *left == 0
                 }
-                Place::Priority => {
-                    self.message.push(byte);
-                    if byte == b'>' {
-                        self.is_bad = self.priority.is_empty();
-                        self.place = Place::Data;
-                        continue;
-                    }
-                    self.priority.push(byte as char);
-                    if !byte.is_ascii_digit() || self.priority.len() > 3 {
-                        self.is_bad = true;
-                        self.place = Place::Data;
-                    }
+                None => false,
+            };
+            let event = self.take(byte, now_ms);
+            if is_last {
+                self.left = None;
+                if event.is_none() && !self.message.is_empty() {
+                    return self.rest(now_ms);
                 }
-                Place::Data if byte == b'\n' => return Some(self.event(false, now_ms)),
-                Place::Data => {
-                    self.message.push(byte);
-                    if self.message.len() == self.event_bytes_max {
-                        return Some(self.event(true, now_ms));
-                    }
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
+    /// Takes a byte; a line feed within a message that has a length is a part of it.
+    fn take(&mut self, byte: u8, now_ms: i64) -> Option<Event> {
+        let is_end = byte == b'\n' && self.left.is_none();
+        match self.place {
+            Place::Start if byte == b'\n' => {}
+            Place::Start if self.left.is_none() && matches!(byte, b'1'..=b'9') => {
+                self.message.push(byte);
+                self.place = Place::Count;
+            }
+            Place::Start => {
+                self.is_bad = byte != b'<';
+                self.place = if self.is_bad { Place::Data } else { Place::Priority };
+                self.message.push(byte);
+            }
+            Place::Count if byte.is_ascii_digit() && self.message.len() < COUNT_DIGITS_MAX => {
+                self.message.push(byte);
+            }
+            Place::Count if byte == b' ' => self.place = Place::Counted,
+            Place::Counted if byte == b'<' => {
+                let digits = std::mem::take(&mut self.message);
+                let count = std::str::from_utf8(&digits).ok().and_then(|text| text.parse().ok());
+                // This byte is the first of them.
+                self.left = count.map(|count: usize| count - 1).filter(|left| *left > 0);
+                self.place = Place::Priority;
+                self.message.push(byte);
+            }
+            // It was no length.
+            Place::Count | Place::Counted => {
+                if self.place == Place::Counted {
+                    self.message.push(b' ');
+                }
+                (self.place, self.is_bad) = (Place::Data, true);
+                return self.take(byte, now_ms);
+            }
+            Place::Priority => {
+                self.message.push(byte);
+                if byte == b'>' {
+                    self.is_bad = self.priority.is_empty();
+                    self.place = Place::Data;
+                    return None;
+                }
+                self.priority.push(byte as char);
+                if !byte.is_ascii_digit() || self.priority.len() > 3 {
+                    self.is_bad = true;
+                    self.place = Place::Data;
+                }
+            }
+            Place::Data if is_end => return Some(self.event(false, now_ms)),
+            Place::Data => {
+                self.message.push(byte);
+                if self.message.len() == self.event_bytes_max {
+                    return Some(self.event(true, now_ms));
                 }
             }
         }
@@ -317,9 +376,37 @@ mod tests {
         assert_eq!(one(text, "priority version").body, "<10>1 some msg");
     }
 
+    #[test]
+    fn a_message_may_have_its_length_before_it() {
+        let messages = ["<10>one\ntwo", "<11>", "<12>three\n"];
+        let counted = messages.map(|message| format!("{} {message}", message.len())).concat();
+        let found = all(&format!("{counted}<13>a line\n85 bottles\n12\n7 <14>end"), "none", 2500);
+        let found: Vec<_> =
+            found.iter().map(|event| (event.headers.get(STATUS), &event.body[..])).collect();
+        assert_eq!(
+            found,
+            [
+                (None, &b"<10>one\ntwo"[..]),
+                (None, b"<11>"),
+                (None, b"<12>three\n"),
+                (None, b"<13>a line"),
+                (Some("Invalid"), b"85 bottles"),
+                (Some("Invalid"), b"12"),
+                (None, b"<14>end"),
+            ]
+        );
+        let parts = all("23 <10>Good good good data", "none", 10);
+        let statuses: Vec<_> = parts.iter().map(|event| event.headers.get(STATUS)).collect();
+        assert_eq!(statuses, [Some("Incomplete"), Some("Invalid"), Some("Invalid")]);
+        let bytes: usize = parts.iter().map(|event| event.body.len()).sum();
+        assert_eq!(bytes, "<10>Good good good data".len());
+    }
+
     proptest! {
         #[test]
         fn no_byte_is_lost_whatever_is_sent(bytes: Vec<u8>) {
+            // But for lengths before messages.
+            prop_assume!(!bytes.windows(2).any(|pair| pair == b" <"));
             let mut reader = MessageReader::new(20, KeptFields::parse("all"));
             let mut rest = &bytes[..];
             let mut read = 0;

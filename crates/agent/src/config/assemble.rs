@@ -339,8 +339,10 @@ fn judge_batches(
             continue;
         };
         if batch > bound {
+            // A default is nowhere: then it is the first line of the component.
+            let line = settings.lines.get(key).or_else(|| settings.lines.values().min());
             say(
-                settings.lines.get(key).copied().unwrap_or(0),
+                line.copied().unwrap_or(0),
                 format!(
                     "{}: {key} is {batch}, above the transactionCapacity of {}, which is {bound}",
                     settings.component, channel.component

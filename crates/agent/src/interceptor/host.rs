@@ -38,15 +38,20 @@ impl HostHeader {
             true => {
                 own_address().map_err(because("this machine's address is not known"))?.to_string()
             }
-            false => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            false => own_name(),
         };
         let header = settings.required("hostHeader").to_owned();
         Ok(HostHeader { header, value, preserves: settings.flag("preserveExisting") })
     }
 }
 
+/// What this machine is called.
+pub(crate) fn own_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The address from which this machine would send to others; loopback if it reaches none. Nothing is sent.
-fn own_address() -> std::io::Result<IpAddr> {
+pub(crate) fn own_address() -> std::io::Result<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     match socket.connect("192.0.2.1:9") {
         Ok(()) => Ok(socket.local_addr()?.ip()),

@@ -1,6 +1,7 @@
 //! What changes events, or takes them out, between a source and its channels.
 
-mod host;
+mod expression;
+pub(crate) mod host;
 mod regex;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use logway_log::random_uuid;
 
+pub(crate) use self::expression::EXPRESSION;
+use self::expression::Expressions;
 pub(crate) use self::host::HOST;
 use self::host::HostHeader;
 use self::regex::{Extractor, Filter, Replacement};
@@ -100,6 +103,7 @@ pub(crate) enum Interceptor {
     RemoveHeader { names: Vec<String>, pattern: Option<regex_lite::Regex> },
     Uuid { header: String, prefix: String, preserves: bool },
     Replacement(Replacement),
+    Expressions(Expressions),
 }
 
 impl Interceptor {
@@ -125,6 +129,7 @@ impl Interceptor {
                 preserves: settings.flag("preserveExisting"),
             },
             "search_replace" => Interceptor::Replacement(Replacement::new(settings)),
+            "expression" => Interceptor::Expressions(Expressions::new(settings)?),
             other => return Err(format!("there is no interceptor '{other}'")),
         })
     }
@@ -133,6 +138,9 @@ impl Interceptor {
     pub(crate) fn intercept(&self, mut events: Vec<Event>) -> Vec<Event> {
         match self {
             Interceptor::Filter(filter) => events.retain(|event| filter.keeps(event)),
+            Interceptor::Expressions(expressions) => {
+                events.retain_mut(|event| expressions.apply(event));
+            }
             _ => events.iter_mut().for_each(|event| self.change(event)),
         }
         events
@@ -165,7 +173,7 @@ impl Interceptor {
                     event.body = Bytes::from(body);
                 }
             }
-            Interceptor::Filter(_) => {}
+            Interceptor::Filter(_) | Interceptor::Expressions(_) => {}
         }
     }
 }

@@ -31,6 +31,10 @@ impl Failover {
         Failover { members, penalty_max: settings.millis("maxpenalty") }
     }
 
+    pub(super) fn runners(&mut self) -> impl Iterator<Item = &mut SinkRunner> + Send {
+        self.members.iter_mut().map(|member| &mut member.sink)
+    }
+
     pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
         let now = Instant::now();
         let mut last = None;

@@ -36,6 +36,10 @@ impl LoadBalance {
         }
     }
 
+    pub(super) fn runners(&mut self) -> impl Iterator<Item = &mut SinkRunner> + Send {
+        self.members.iter_mut().map(|member| &mut member.sink)
+    }
+
     pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
         let count = self.members.len();
         let first = match self.is_random {

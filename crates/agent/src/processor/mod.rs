@@ -107,6 +107,7 @@ impl Processor {
                 processed = self.process() => processed,
                 () = stop.wait() => break,
             };
+            self.runners().for_each(|runner| runner.sink.tend());
             match processed {
                 Ok(_) => pause = PAUSE_MIN,
                 Err(_) => {
@@ -116,6 +117,17 @@ impl Processor {
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
             }
+        }
+        for runner in self.runners() {
+            runner.sink.end().await;
+        }
+    }
+
+    fn runners(&mut self) -> Box<dyn Iterator<Item = &mut SinkRunner> + Send + '_> {
+        match self {
+            Processor::One(sink) => Box::new(std::iter::once(&mut **sink)),
+            Processor::Failover(failover) => Box::new(failover.runners()),
+            Processor::LoadBalance(balance) => Box::new(balance.runners()),
         }
     }
 

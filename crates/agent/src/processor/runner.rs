@@ -93,7 +93,6 @@ impl SinkRunner {
         };
         if taken.events.is_empty() {
             self.counters.batches_empty.add(1);
-            self.sink.idle();
             return Ok(None);
         }
         match self.sink.gathering() {

@@ -3,8 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
+use super::rolling::{Extent, Rolling};
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::codec::serializer::Serializer;
@@ -71,7 +71,7 @@ struct FileRoll {
     directory: PathBuf,
     prefix: String,
     extension: String,
-    interval: Option<Duration>,
+    rolling: Rolling,
     serializer: Serializer,
     series: i64,
     index: u64,
@@ -82,7 +82,7 @@ struct Open {
     file: File,
     path: PathBuf,
     length: u64,
-    since: Instant,
+    extent: Extent,
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
@@ -99,7 +99,10 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         directory,
         prefix: settings.text("sink.pathManager.prefix").unwrap_or_default().trim().to_owned(),
         extension: extension.unwrap_or_default(),
-        interval: (!interval.is_zero()).then_some(interval),
+        rolling: Rolling {
+            interval: (!interval.is_zero()).then_some(interval),
+            ..Rolling::default()
+        },
         serializer: serializer.expect("it was checked"),
         series: now_ms(),
         index: 0,
@@ -109,9 +112,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
 
 impl FileRoll {
     fn roll_in_time(&mut self) {
-        let is_due =
-            |open: &Open| self.interval.is_some_and(|interval| open.since.elapsed() >= interval);
-        if self.open.as_ref().is_some_and(is_due) {
+        if self.open.as_ref().is_some_and(|open| self.rolling.is_due(&open.extent)) {
             self.open = None;
         }
     }
@@ -124,7 +125,7 @@ impl FileRoll {
             let path = self.directory.join(name);
             let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
             File::open(&self.directory)?.sync_all()?;
-            self.open = Some(Open { file, path, length: 0, since: Instant::now() });
+            self.open = Some(Open { file, path, length: 0, extent: Extent::new() });
         }
         Ok(self.open.as_mut().expect("it was made"))
     }
@@ -157,7 +158,7 @@ impl Sink for FileRoll {
         Box::pin(async move { written.map_err(SinkError::later) })
     }
 
-    fn idle(&mut self) {
+    fn tend(&mut self) {
         self.roll_in_time();
     }
 }

@@ -5,13 +5,16 @@
 pub(crate) mod avro;
 pub(crate) mod elasticsearch;
 pub(crate) mod file_roll;
+pub(crate) mod hdfs;
 pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod loki;
 pub(crate) mod object_store;
 pub(crate) mod otlp;
 mod parts;
+mod paths;
 pub(crate) mod plain;
+mod rolling;
 mod template;
 pub(crate) mod thrift;
 mod web;
@@ -29,13 +32,21 @@ use crate::settings::Settings;
 /// What a sink does, in time.
 pub(crate) type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), SinkError>> + Send + 'a>>;
 
+/// How a sink comes to its end, in time.
+pub(crate) type Ending<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// A place where events go. It is used by one task at a time.
 pub(crate) trait Sink: Send {
     /// Passes a batch on. When it returns, the next hop has all of it.
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a>;
 
-    /// There is nothing to send just now.
-    fn idle(&mut self) {}
+    /// Does what is due by time. It is called between batches, and while there are none.
+    fn tend(&mut self) {}
+
+    /// It sends no more: what it has begun comes to its end.
+    fn end(&mut self) -> Ending<'_> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// If batches are to be larger than one take from the channel: when one is large or old enough.
     fn gathering(&self) -> Option<Gathering> {

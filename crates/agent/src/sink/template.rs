@@ -4,16 +4,32 @@ use logway_model::calendar::date_of_days;
 
 use crate::error::{StartError, because};
 use crate::event::Event;
-use crate::interceptor::now_ms;
+use crate::interceptor::{host, now_ms};
 use crate::settings::Settings;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 
 /// 1970-01-01 was a Thursday.
-const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const DAYS: [&str; 7] =
+    ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-const LETTERS: &str = "YymdejHkIMSpbaDst";
+/// Names of months and days are cut to so many letters.
+const SHORT: usize = 3;
+
+const LETTERS: &str = "YymndejHkIlMSpbBaAcDstz";
 
 #[derive(Debug, Clone)]
 pub(super) struct Template(Vec<Part>);
@@ -73,6 +89,13 @@ impl Template {
                     parts.push(Part::Header(name.to_owned()));
                     rest = behind;
                 }
+                Some('[') => {
+                    let (name, behind) = rest
+                        .split_once(']')
+                        .ok_or_else(|| format!("'{text}' has '%[' without a ']'"))?;
+                    parts.push(Part::Text(of_this_machine(name)?));
+                    rest = behind;
+                }
                 Some('%') => parts.push(Part::Text("%".to_owned())),
                 Some(letter) if LETTERS.contains(letter) => parts.push(Part::Time(letter)),
                 _ => {
@@ -94,6 +117,16 @@ impl Template {
 
     /// The same, with a time for events that have none.
     pub(super) fn of_at(&self, event: &Event, now_ms: i64) -> String {
+        self.of_time(event, stated_ms(event).unwrap_or(now_ms))
+    }
+
+    /// Whether a part of a time is in it.
+    pub(super) fn has_time(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Time(_)))
+    }
+
+    /// The text for an event, with a time in place of the event's own.
+    pub(super) fn of_time(&self, event: &Event, time_ms: i64) -> String {
         let mut time = None;
         let mut text = String::new();
         for part in &self.0 {
@@ -101,8 +134,7 @@ impl Template {
                 Part::Text(part) => text.push_str(part),
                 Part::Header(name) => text.push_str(event.headers.get(name).unwrap_or_default()),
                 Part::Time(letter) => {
-                    let time =
-                        time.get_or_insert_with(|| Time::of(stated_ms(event).unwrap_or(now_ms)));
+                    let time = time.get_or_insert_with(|| Time::of(time_ms));
                     text.push_str(&time.part(*letter));
                 }
             }
@@ -116,9 +148,22 @@ pub(super) fn time_ms(event: &Event) -> i64 {
     stated_ms(event).unwrap_or_else(now_ms)
 }
 
-fn stated_ms(event: &Event) -> Option<i64> {
+/// The time that an event's header `timestamp` says.
+pub(super) fn stated_ms(event: &Event) -> Option<i64> {
     let stated = event.headers.get("timestamp").and_then(|text| text.trim().parse().ok());
     stated.filter(|stated| TIMES.contains(stated))
+}
+
+/// `%[localhost]`, `%[IP]` and `%[FQDN]`, found out once.
+fn of_this_machine(name: &str) -> Result<String, String> {
+    match name.to_lowercase().as_str() {
+        // There is no other way to the full name here than that the machine is called so.
+        "localhost" | "fqdn" => Ok(host::own_name()),
+        "ip" => host::own_address()
+            .map(|address| address.to_string())
+            .map_err(|error| format!("this machine's address is not known: {error}")),
+        _ => Err(format!("'%[{name}]' is none of %[localhost], %[IP] and %[FQDN]")),
+    }
 }
 
 /// Years of four digits.
@@ -154,10 +199,13 @@ impl Time {
 
     fn part(&self, letter: char) -> String {
         let hour_of_12 = (self.hour + 11) % 12 + 1;
+        let month_name = MONTHS[(self.month - 1) as usize];
+        let day_name = DAYS[self.days.rem_euclid(7) as usize];
         match letter {
             'Y' => format!("{:04}", self.year),
             'y' => format!("{:02}", self.year.rem_euclid(100)),
             'm' => format!("{:02}", self.month),
+            'n' => self.month.to_string(),
             'd' => format!("{:02}", self.day),
             'e' => self.day.to_string(),
             'j' => {
@@ -167,11 +215,20 @@ impl Time {
             'H' => format!("{:02}", self.hour),
             'k' => self.hour.to_string(),
             'I' => format!("{hour_of_12:02}"),
+            'l' => hour_of_12.to_string(),
             'M' => format!("{:02}", self.minute),
             'S' => format!("{:02}", self.second),
             'p' => if self.hour < 12 { "AM" } else { "PM" }.to_owned(),
-            'b' => MONTHS[(self.month - 1) as usize].to_owned(),
-            'a' => DAYS[self.days.rem_euclid(7) as usize].to_owned(),
+            'b' => month_name[..SHORT].to_owned(),
+            'B' => month_name.to_owned(),
+            'a' => day_name[..SHORT].to_owned(),
+            'A' => day_name.to_owned(),
+            'c' => {
+                let (day_name, month_name) = (&day_name[..SHORT], &month_name[..SHORT]);
+                let Time { day, hour, minute, second, year, .. } = self;
+                format!("{day_name} {month_name} {day} {hour:02}:{minute:02}:{second:02} {year:04}")
+            }
+            'z' => "+0000".to_owned(),
             'D' => format!("{:02}/{:02}/{:02}", self.month, self.day, self.year.rem_euclid(100)),
             's' => self.ms.div_euclid(1000).to_string(),
             _ => self.ms.to_string(),
@@ -199,6 +256,7 @@ mod tests {
             ("logs-%Y.%m.%d", "logs-2026.11.27"),
             ("%y %e %j %H %k %I %M %S %p", "26 27 331 15 15 03 04 05 PM"),
             ("%b %a %D %s %t 100%%", "Nov Fri 11/27/26 1795791845 1795791845678 100%"),
+            ("%B %A %n %l %z|%c", "November Friday 11 3 +0000|Fri Nov 27 15:04:05 2026"),
         ] {
             assert_eq!(Template::parse(text).expect("is one").of(&event), expected);
         }
@@ -208,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_is_no_escape_or_no_time_is_not_taken_for_one() {
-        for text in ["%{a", "%q", "50%"] {
+        for text in ["%{a", "%q", "50%", "%[name]"] {
             assert!(Template::parse(text).is_err_and(|error| error.contains(text)), "{text}");
         }
         for timestamp in ["9223372036854775807", "-9223372036854775808", "soon"] {

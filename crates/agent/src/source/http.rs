@@ -1,6 +1,7 @@
 //! The source `http`: events in JSON by POST.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 
-use super::listener::{BUFFERS, CONNECTIONS, bind, budget, serve};
-use super::{Running, SourceContext, Starting};
+use super::listener::{BUFFERS, CONNECTIONS, start_calls};
+use super::{SourceContext, Starting};
 use crate::codec::budget::Budget;
 use crate::codec::json::read_events;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+use crate::tls::{self, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Source,
@@ -39,16 +40,10 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "What reads requests.",
         ),
         key(
-            "ssl",
-            Kind::Only(&["false"], "TLS of sources is not there yet"),
-            Fallback::Is("false"),
-            "TLS.",
-        ),
-        key(
             "enableSSL",
-            Kind::Only(&["false"], "TLS of sources is not there yet"),
+            Kind::Only(&["false"], "say ssl, keystore and perhaps truststore, with PEM files"),
             Fallback::Is("false"),
-            "Flume's older word for it.",
+            "Flume's older word for `ssl`.",
         ),
         key(
             "QueuedThreadPool.*",
@@ -64,26 +59,21 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         ),
         key("ServerConnector.*", Kind::Ignored("there is no Jetty"), Fallback::Nothing, "Jetty's."),
     ],
-    shared: &[CONNECTIONS, BUFFERS],
+    shared: &[tls::OF_SOURCE, CONNECTIONS, BUFFERS],
 };
 
 /// How long a client may take to send the head of a request.
 const HEAD_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) fn start(context: SourceContext) -> Starting {
-    Box::pin(async move {
-        let settings = &context.settings;
-        let listener = bind(settings.required("bind"), settings.port("port")).await?;
-        let (budget, context) = (budget(&context), Arc::new(context));
-        let of_connection = Arc::clone(&context);
-        let connection = move |socket, _| {
-            serve_requests(socket, Arc::clone(&of_connection), Arc::clone(&budget))
-        };
-        Ok(Box::pin(async move { serve(listener, context, connection).await }) as Running)
-    })
+    start_calls(context, None, &["http/1.1"], serve_requests)
 }
 
-async fn serve_requests(socket: TcpStream, context: Arc<SourceContext>, budget: Arc<Budget>) {
+async fn serve_requests(
+    stream: Box<dyn Stream>,
+    context: Arc<SourceContext>,
+    budget: Arc<Budget>,
+) -> io::Result<()> {
     let of_service = Arc::clone(&context);
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let (context, budget) = (Arc::clone(&of_service), Arc::clone(&budget));
@@ -91,7 +81,7 @@ async fn serve_requests(socket: TcpStream, context: Arc<SourceContext>, budget: 
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX);
-    let connection = builder.serve_connection(TokioIo::new(socket), service);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -103,6 +93,7 @@ async fn serve_requests(socket: TcpStream, context: Arc<SourceContext>, budget: 
     if let Err(error) = ended {
         tracing::debug!(source = context.delivery.source(), %error, "an HTTP connection is lost");
     }
+    Ok(())
 }
 
 async fn answer(request: Request<Body>, context: &SourceContext, budget: &Arc<Budget>) -> Response {

@@ -45,7 +45,7 @@ pub(crate) const ONE: Declaration = Declaration {
     role: Role::Source,
     name: "syslogtcp",
     aliases: &["org.apache.flume.source.SyslogTcpSource"],
-    doc: "Listens for syslog, a message a line, by RFC 3164 and RFC 5424. Facility, severity, time and host become \
+    doc: "Listens for syslog by RFC 3164 and RFC 5424: a message a line, or with its length before it (RFC 6587). Facility, severity, time and host become \
           headers; a malformed message is kept, with `flume.syslog.status`. While channels are full, nothing is read. \
           A time without a zone is taken for UTC; a fraction of a second does not hide the zone, as it does in Flume.",
     keys: &[

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::toml;
-use crate::channel::Channel;
+use crate::channel::{Channel, More};
 use crate::counters::SourceCounters;
 use crate::delivery::Delivery;
 use crate::event::Event;
@@ -201,6 +201,49 @@ async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
     }
     assert_eq!(found.last(), events(39..40).last());
     assert!(found.ends_with(&events(20..40)), "{found:?}");
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_take_grows_by_what_is_on_its_side_of_a_channel_that_overflows() {
+    let folder = tempfile::tempdir().expect("is made");
+    let small =
+        "memoryCapacity = 10\noverflowCapacity = 30\noverflowTimeout = 0\ntransactionCapacity = 10";
+    let channel = open_spillable(folder.path(), small).await;
+    for start in (0..20).step_by(5) {
+        put(&channel, start..start + 5).await;
+    }
+    let grow = async |taken: &mut _, max| {
+        channel.take_more(taken, max, Duration::ZERO).await.expect("can be read")
+    };
+    let mut first = channel.take(3, SOON).await.expect("is taken");
+    assert_eq!(grow(&mut first, 4).await, More::Events(4));
+    assert_eq!(grow(&mut first, 10).await, More::Events(3));
+    // What is next is on disk.
+    assert_eq!(grow(&mut first, 10).await, More::Never);
+    assert_eq!(first.events, events(0..10));
+    drop(first);
+    let first = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(first.events, events(0..10));
+    first.commit().await.expect("is committed");
+    let mut second = channel.take(4, SOON).await.expect("is taken");
+    // These have room in memory again, and are behind those on disk.
+    put(&channel, 20..25).await;
+    assert_eq!(grow(&mut second, 10).await, More::Events(6));
+    assert_eq!(grow(&mut second, 10).await, More::Never);
+    assert_eq!(second.events, events(10..20));
+    assert!((0..10).all(|index| second.event_id(index).is_some()));
+    assert_eq!(second.commit_one(9), events(19..20)[0]);
+    drop(second);
+    let mut third = channel.take(1, SOON).await.expect("is taken");
+    assert_eq!(grow(&mut third, 10).await, More::Events(8));
+    assert_eq!(third.events, events(10..19));
+    third.commit().await.expect("is committed");
+    let mut rest = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(rest.events, events(20..25));
+    assert_eq!(grow(&mut rest, 10).await, More::Events(0));
+    rest.commit().await.expect("is committed");
+    assert_eq!(channel.len(), 0);
     channel.close().await;
 }
 

@@ -4,7 +4,7 @@ mod channels;
 mod configurations;
 mod objects;
 mod running;
-mod web;
+pub(crate) mod web;
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::config::{AgentConfig, ConfigFile};
 use crate::error::AgentError;
 
 /// What our own form says.
-fn toml(text: &str) -> Result<AgentConfig, AgentError> {
+pub(crate) fn toml(text: &str) -> Result<AgentConfig, AgentError> {
     ConfigFile::Toml(Path::new("agent.toml").to_owned()).parse(text)
 }
 

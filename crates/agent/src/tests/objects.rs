@@ -27,7 +27,7 @@ async fn objects_are_signed_and_sent_again_under_the_same_name() {
     let objects: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();
     let refused: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let (stored, once) = (Arc::clone(&objects), Arc::clone(&refused));
-    let address = serve_bytes(move |path, headers, body| {
+    let address = serve_bytes(move |_, path, headers, body| {
         let header = |name: &str| headers[name].to_str().expect("is text");
         let (hash, time) = (body_hash(body), header("x-amz-date"));
         let signed = [

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::toml;
 use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
+use crate::event::Event;
+use crate::interceptor::Interceptor;
 use crate::supervisor::reload;
 
 pub(super) fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
@@ -20,6 +22,44 @@ pub(super) async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(std::time::Instant::now() < deadline, "waited for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expression_sets_headers_and_takes_events_out() {
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+                [[sources.r.interceptors]]\ntype = 'expression'\nkeep = \"value.level in ['warn', 'error'] && headers.from == 'a'\"\n\
+                [sources.r.interceptors.set]\nuser = 'value.user.name'\nstatus = 'value.status'\nfrom = \"'b'\"\nnone = 'value.none'\n";
+    let config = toml(text).expect("makes sense");
+    let interceptor = Interceptor::new(&config.sources[0].interceptors[0]).expect("is made");
+    let event = |body: &'static str, from: &str| {
+        let mut event = Event::new(body);
+        event.headers.set("from", from);
+        event
+    };
+    let events = interceptor.intercept(vec![
+        event(r#"{"level": "warn", "user": {"name": "Ann"}, "status": 503, "none": null}"#, "a"),
+        event(r#"{"level": "error"}"#, "a"),
+        event(r#"{"level": "error"}"#, "x"),
+        event(r#"{"level": "info"}"#, "a"),
+        event("no JSON", "a"),
+    ]);
+    let headers: Vec<Vec<(&str, &str)>> =
+        events.iter().map(|event| event.headers.iter().collect()).collect();
+    // Settings are in the order of their names.
+    assert_eq!(
+        headers,
+        [vec![("from", "b"), ("status", "503"), ("user", "Ann")], vec![("from", "b")]]
+    );
+    for wrong in ["keep = 'value.level =='", "set.a = 'nothing'", ""] {
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+             [[sources.r.interceptors]]\ntype = 'expression'\n{wrong}\n"
+        );
+        let made = toml(&text).map_err(|error| error.to_string());
+        let made = made.and_then(|config| Interceptor::new(&config.sources[0].interceptors[0]));
+        let error = made.expect_err("is wrong");
+        assert!(error.contains(if wrong.is_empty() { "neither" } else { "at byte" }), "{error}");
     }
 }
 

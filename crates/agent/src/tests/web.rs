@@ -20,14 +20,14 @@ use super::toml;
 use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
 
-/// What a server answers; `None` closes the connection in place of an answer.
-type Answers = dyn Fn(&str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync;
+/// What a server answers to a method, a target, headers and a body; `None` closes the connection in place of an answer.
+type Answers = dyn Fn(&str, &str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync;
 
 /// A server for as long as the test runs. Bodies are unpacked.
 async fn serve(
     answers: impl Fn(&str, &HeaderMap, &str) -> Option<Response> + Send + Sync + 'static,
 ) -> SocketAddr {
-    serve_bytes(move |path, headers, packed| {
+    serve_bytes(move |_, path, headers, packed| {
         assert_eq!(headers["content-encoding"], "gzip");
         let mut text = String::new();
         GzDecoder::new(packed).read_to_string(&mut text).expect("is gzip");
@@ -37,8 +37,8 @@ async fn serve(
 }
 
 /// A server for as long as the test runs.
-pub(super) async fn serve_bytes(
-    answers: impl Fn(&str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync + 'static,
+pub(crate) async fn serve_bytes(
+    answers: impl Fn(&str, &str, &HeaderMap, &[u8]) -> Option<Response> + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let address = listener.local_addr().expect("has one");
@@ -60,7 +60,8 @@ pub(super) async fn serve_bytes(
                             &frame.expect("comes").into_data().expect("is data"),
                         );
                     }
-                    answers(&head.uri.to_string(), &head.headers, &packed).ok_or(Broken)
+                    answers(head.method.as_str(), &head.uri.to_string(), &head.headers, &packed)
+                        .ok_or(Broken)
                 }
             });
             tokio::spawn(

@@ -26,8 +26,11 @@ const RECORDS_MAX: usize = 10_000;
 /// The most data and keys of a response.
 const BYTES_MAX: usize = 10 << 20;
 
-/// How much is read at a time. The first batch may be larger.
+/// How much is read at a time, and paid for, at most. The first batch may be larger.
 const READ_BYTES: u32 = 2 << 20;
+
+/// How much is read at first, and then twice as much each time: what is wanted is often in one batch.
+const FIRST_READ_BYTES: u32 = 256 << 10;
 
 /// A read holds its batches, the records in them, and the response.
 const HELD_FACTOR: usize = 3;
@@ -80,19 +83,28 @@ async fn read_records(call: &Call, stream: &mut Option<TopicId>) -> Result<Reply
     let memory = &call.service.node.memory.building;
     let share = memory.take(READ_BYTES as usize * HELD_FACTOR).await;
     let mut shares = vec![share];
+    let (mut read_bytes, mut paid_bytes) = (FIRST_READ_BYTES, READ_BYTES);
     let mut records = ShardRecords::from(iterator.offset);
     let end = loop {
         let wish =
-            PartitionWish { offset: records.next, max_bytes: READ_BYTES, wait: Duration::ZERO };
+            PartitionWish { offset: records.next, max_bytes: read_bytes, wait: Duration::ZERO };
         let read = read_from(call, &found, number, wish).await?;
         records.next = records.next.max(read.start);
         let has_room = records.add(call, (number, shard), read.batches, (limit, BYTES_MAX)).await?;
         if !has_room || records.next >= read.end {
             break read.end;
         }
+        paid_bytes -= read_bytes;
+        read_bytes = READ_BYTES.min(read_bytes * 2);
+        if read_bytes <= paid_bytes {
+            continue;
+        }
         // More as long as there is memory that nobody else waits for.
         match memory.take_now(READ_BYTES as usize * HELD_FACTOR) {
-            Some(share) => shares.push(share),
+            Some(share) => {
+                shares.push(share);
+                paid_bytes = READ_BYTES;
+            }
             None => break read.end,
         }
     };

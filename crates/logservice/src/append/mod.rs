@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::call::{Call, FoundLog};
-use crate::grpc::inbound::{FIRST_MESSAGE_MAX, Inbound, Received, decoded};
+use crate::grpc::inbound::{FIRST_MESSAGE_MAX, Inbound, Received, decoded, known_value};
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
 use crate::messages::log::append_reply::Reply as AppendReplyKind;
@@ -65,7 +65,7 @@ pub(crate) async fn append(
             .remedy("send 'open' first, and then the appends"));
     };
     let open: OpenAppend = decoded(open)?;
-    let until = match open.acknowledgement() {
+    let until = match known_value("open.acknowledgement", open.acknowledgement)? {
         Acknowledgement::Flushed => Until::Flushed,
         Acknowledgement::Committed | Acknowledgement::Unspecified => Until::Committed,
     };
@@ -77,7 +77,8 @@ pub(crate) async fn append(
         credit_appends: CREDIT_APPENDS as u32,
     };
     let permit = call.room(&replies).await?;
-    permit.send(reply(AppendReplyKind::Opened(opened)));
+    let opened = AppendReply { reply: Some(AppendReplyKind::Opened(opened)) };
+    permit.send(call.reply(framed(&opened)).await);
     let mut appending = AppendStream {
         session,
         until,
@@ -280,7 +281,8 @@ impl AppendStream {
                 }),
             };
             let size_bytes = pending.size_bytes;
-            self.acknowledgements.push_back(Owing { reply: reply(kind), size_bytes });
+            let reply = self.call.unread.reply(framed(&AppendReply { reply: Some(kind) }));
+            self.acknowledgements.push_back(Owing { reply, size_bytes });
         }
         self.begin_round(partition);
         Ok(())
@@ -292,10 +294,6 @@ fn about(call: &Call, partition: Partition, status: Status) -> Status {
     let image = call.node().image();
     let name = image.topic_by_id(partition.topic).map(|topic| topic.name.as_str());
     status.with("log", name.unwrap_or_default()).with("partition", partition.number)
-}
-
-fn reply(kind: AppendReplyKind) -> Reply {
-    Reply::Message(vec![framed(&AppendReply { reply: Some(kind) })])
 }
 
 /// Where an append goes. It is the same each time that it is sent, while the log keeps its partitions.

@@ -65,7 +65,7 @@ pub(crate) async fn append(
         drop(received.share);
         let permit = call.room(&replies).await?;
         let message = framed(&AppendReply { reply: Some(kind) });
-        permit.send(Reply::Message(call.counted(message).await));
+        permit.send(call.reply(message).await);
         if is_last {
             return Ok(());
         }

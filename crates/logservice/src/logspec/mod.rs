@@ -27,6 +27,7 @@ use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
 use crate::info::extent;
+use crate::log_looks::Look;
 use crate::messages::logspec::discard_reply::{Ok as DiscardOk, Reply as DiscardReplyKind};
 use crate::messages::logspec::info_reply::{Ok as InfoOk, Reply as InfoReplyKind};
 use crate::messages::logspec::{DiscardReply, DiscardRequest, InfoReply, InfoRequest, Redirect};
@@ -103,7 +104,10 @@ async fn truncate(call: &Call, partition: Partition, first: Offset) -> Result<()
 
 pub(crate) async fn info(call: &Call, log: &str, inbound: &mut Inbound<Incoming>) -> Outcome {
     let _request: InfoRequest = inbound.only().await?;
-    Ok(framed(&look(call, log).await?))
+    let partition = partition(call, log, Operation::Describe)?;
+    let looks = call.service.logspec_looks.at(partition.topic);
+    let now = looks.fresh(|| look(call, partition)).await;
+    Ok(framed(&told(&now, log)?))
 }
 
 pub(crate) async fn watch(
@@ -115,15 +119,19 @@ pub(crate) async fn watch(
     let _request: InfoRequest = inbound.only().await?;
     let mut ticks = interval(LOOK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = None;
+    let (mut last, mut _kept) = (None, None);
     loop {
         ticks.tick().await;
         let permit = call.room(&replies).await?;
-        let now = look(&call, &log).await?;
+        let partition = partition(&call, &log, Operation::Describe)?;
+        let looks = call.service.logspec_looks.at(partition.topic);
+        let now = looks.recent(LOOK_INTERVAL, || look(&call, partition)).await;
+        _kept = Some(looks);
+        let now = told(&now, &log)?;
         let is_redirect = matches!(now.reply, Some(InfoReplyKind::Redirect(_)));
-        if is_news(told.as_ref(), &now) {
-            permit.send(Reply::Message(vec![framed(&now)]));
-            told = Some(now);
+        if is_news(last.as_ref(), &now) {
+            permit.send(call.unread.reply(framed(&now)));
+            last = Some(now);
         }
         if is_redirect {
             return Ok(());
@@ -131,23 +139,34 @@ pub(crate) async fn watch(
     }
 }
 
-async fn look(call: &Call, log: &str) -> Result<InfoReply, Status> {
-    let partition = partition(call, log, Operation::Describe)?;
-    let node = call.node();
-    let kind = match extent(node, partition).await {
+/// What was seen of a log, for one who asks about it.
+fn told(look: &Look<Seen>, log: &str) -> Result<InfoReply, Status> {
+    let kind = look.seen.clone().map_err(|status| status.with("log", log))?;
+    Ok(InfoReply { reply: Some(kind) })
+}
+
+/// What is seen of a log.
+pub(crate) type Seen = Result<InfoReplyKind, Status>;
+
+fn look(call: &Call, partition: Partition) -> impl Future<Output = Seen> + Send + use<> {
+    call.service.metrics.looks.inc();
+    look_at(Arc::clone(call.node()), partition)
+}
+
+async fn look_at(node: Arc<Node>, partition: Partition) -> Seen {
+    match extent(&node, partition).await {
         Ok((start, end)) => {
-            let (bytes_used, bytes_total) = space(node, partition).await;
-            InfoReplyKind::Ok(InfoOk {
+            let (bytes_used, bytes_total) = space(&node, partition).await;
+            Ok(InfoReplyKind::Ok(InfoOk {
                 first_index: index_of(start),
                 last_index: index_of(end) - 1,
                 bytes_used,
                 bytes_total,
-            })
+            }))
         }
-        Err(failure) if is_leaderless(&failure) => InfoReplyKind::Redirect(redirect()),
-        Err(failure) => return Err(Status::from(failure).with("log", log)),
-    };
-    Ok(InfoReply { reply: Some(kind) })
+        Err(failure) if is_leaderless(&failure) => Ok(InfoReplyKind::Redirect(redirect())),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 /// What the log takes, and what it could take; 0 where this node has no replica of it.

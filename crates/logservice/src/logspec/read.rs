@@ -66,7 +66,7 @@ pub(crate) async fn read(
         let is_last = !matches!(kind, ReadReplyKind::Ok(_));
         let message = framed(&ReadReply { reply: Some(kind) });
         call.charge(QuotaKey::ConsumerByteRate, message.len());
-        permit.send(Reply::Message(call.counted(message).await));
+        permit.send(call.reply(message).await);
         if is_last {
             return Ok(());
         }

@@ -208,7 +208,7 @@ impl Reader {
                 Tried::Nothing => return Ok(None),
                 // It is made again when there is room for it: who waits holds nothing.
                 Tried::NoRoom(size_bytes) => {
-                    reserved = Some(self.call.node().memory.replies.take(size_bytes).await);
+                    reserved = Some(self.call.reply_memory(size_bytes).await);
                 }
             }
         }
@@ -289,9 +289,7 @@ impl Reader {
         }
         self.call.charge(QuotaKey::ConsumerByteRate, made.size_bytes());
         let mut pieces = made.pieces;
-        if let Some(share) = share
-            && let Some(last) = pieces.pop()
-        {
+        if let Some(last) = pieces.pop() {
             pieces.extend(self.call.unread.pieces(last, share));
         }
         Some(Reply::Message(pieces))
@@ -321,7 +319,7 @@ impl Reader {
     }
 
     fn progress(&self) -> Reply {
-        Reply::Message(vec![framed(&self.head(self.next))])
+        self.call.unread.reply(framed(&self.head(self.next)))
     }
 
     /// Batches as they were read, without a copy.

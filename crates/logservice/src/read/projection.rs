@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use logway_expression::path;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
-use super::filter::expression::path;
 use super::value::ValueError;
 use crate::grpc::status::Status;
 

@@ -55,7 +55,7 @@ impl Selection {
         self.expression().is_some() || self.projection.is_some()
     }
 
-    fn expression(&self) -> Option<&super::filter::expression::Expression> {
+    fn expression(&self) -> Option<&logway_expression::Expression> {
         self.filter.as_ref().and_then(Filter::expression)
     }
 

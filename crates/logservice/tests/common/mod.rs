@@ -33,7 +33,7 @@ use logway_node::log_levels::LogLevels;
 use prometheus_client::registry::Registry;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -120,6 +120,14 @@ impl Door {
 
     pub async fn client(&self) -> Client {
         let socket = TcpStream::connect(self.server.addresses()[0]).await.expect("connects");
+        Client::over(socket).await
+    }
+
+    /// A client at another address of this machine.
+    pub async fn client_from(&self, address: [u8; 4]) -> Client {
+        let socket = TcpSocket::new_v4().expect("there are sockets");
+        socket.bind((address, 0).into()).expect("the machine has all of 127.0.0.0/8");
+        let socket = socket.connect(self.server.addresses()[0]).await.expect("connects");
         Client::over(socket).await
     }
 

@@ -10,6 +10,7 @@ mod produce;
 mod record;
 mod report;
 mod secured;
+mod transactions;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     produce::cases(&mut report);
     consume::cases(&mut report);
     group::cases(&mut report);
+    transactions::cases(&mut report);
     admin::cases(&mut report);
     errors::cases(&mut report);
     report.finish()

@@ -56,6 +56,11 @@ pub(in crate::channel) struct TopicTake {
 }
 
 impl TopicTake {
+    /// Where one of its events is.
+    pub(in crate::channel) fn place(&self, index: usize) -> (PartitionId, Offset) {
+        (self.places[index].partition, self.places[index].offset)
+    }
+
     /// Whether nothing was taken.
     pub(in crate::channel) fn is_empty(&self) -> bool {
         self.next.is_empty()

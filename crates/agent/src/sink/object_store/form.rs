@@ -1,77 +1,81 @@
 //! What is in objects.
 
-use std::io::{self, Write};
+use std::io;
 
-use zstd::stream::write::Encoder;
-
-use crate::codec::deflated::gzip;
+use super::parquet;
+use crate::channel::Place;
+use crate::codec::packing::Packing;
 use crate::codec::serializer::Serializer;
 use crate::error::StartError;
 use crate::event::Event;
 use crate::settings::Settings;
 
-/// Objects are written once and kept for long.
-const ZSTD_LEVEL: i32 = 3;
-
 /// How many events make a block of an Avro file.
 const BLOCK_EVENTS: usize = 1000;
 
 #[derive(Debug, Clone, Copy)]
-enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
-    serializer: Serializer,
-    compression: Compression,
+pub(super) enum Form {
+    /// Events one after the other, packed as a whole.
+    Serial { serializer: Serializer, packing: Option<Packing> },
+    /// With columns, packed within.
+    Parquet { is_packed: bool },
 }
 
 impl Form {
     pub(super) fn new(settings: &Settings) -> Result<Form, StartError> {
-        let serializer = Serializer::of(settings.required("format").trim(), true);
-        let serializer = serializer.expect("it was checked");
-        let is_avro = serializer == Serializer::AvroEvent;
-        let compression = match settings.required("compression").trim().to_lowercase().as_str() {
-            _ if is_avro && !settings.is_set("compression") => Compression::None,
-            "gzip" => Compression::Gzip,
-            "zstd" => Compression::Zstd,
-            _ => Compression::None,
+        let compression =
+            settings.is_set("compression").then(|| settings.required("compression").trim());
+        let compression = compression.map(str::to_lowercase);
+        let format = settings.required("format").trim();
+        let Some(serializer) = Serializer::of(format, true) else {
+            return match compression.as_deref() {
+                None | Some("snappy") => Ok(Form::Parquet { is_packed: true }),
+                Some("none") => Ok(Form::Parquet { is_packed: false }),
+                Some(other) => {
+                    Err(format!("parquet is compressed by snappy or none, and not by {other}"))
+                }
+            };
         };
-        if is_avro && !matches!(compression, Compression::None) {
+        if compression.as_deref() == Some("snappy") {
+            return Err(format!("{format} is not compressed by snappy: take gzip or zstd"));
+        }
+        let is_avro = serializer == Serializer::AvroEvent;
+        let packing = match is_avro && compression.is_none() {
+            true => None,
+            false => Packing::of(settings.required("compression").trim()),
+        };
+        if is_avro && packing.is_some() {
             return Err("avro_event is not compressed: readers of Avro want plain files".to_owned());
         }
-        Ok(Form { serializer, compression })
+        Ok(Form::Serial { serializer, packing })
     }
 
     pub(super) fn extension(self) -> String {
-        let kind = match self.serializer {
-            Serializer::Json => ".jsonl",
-            Serializer::Text { .. } | Serializer::HeaderAndText => ".txt",
-            Serializer::AvroEvent => ".avro",
+        let (kind, packing) = match self {
+            Form::Parquet { .. } => (".parquet", None),
+            Form::Serial { serializer: Serializer::Json, packing } => (".jsonl", packing),
+            Form::Serial { serializer: Serializer::AvroEvent, packing } => (".avro", packing),
+            Form::Serial {
+                serializer: Serializer::Text { .. } | Serializer::HeaderAndText,
+                packing,
+            } => (".txt", packing),
         };
-        let packed = match self.compression {
-            Compression::None => "",
-            Compression::Gzip => ".gz",
-            Compression::Zstd => ".zst",
-        };
-        format!("{kind}{packed}")
+        format!("{kind}{}", packing.map_or("", Packing::extension))
     }
 
-    /// An object of these events. The same events make the same bytes.
-    pub(super) fn body(self, events: &[Event]) -> io::Result<Vec<u8>> {
-        let mut plain = self.serializer.begin();
-        events.chunks(BLOCK_EVENTS).for_each(|some| plain.extend(self.serializer.events(some)));
-        match self.compression {
-            Compression::None => Ok(plain),
-            Compression::Gzip => Ok(gzip(&plain)),
-            Compression::Zstd => {
-                let mut encoder = Encoder::new(Vec::new(), ZSTD_LEVEL)?;
-                encoder.write_all(&plain)?;
-                encoder.finish()
+    /// An object of these events, with the place in a topic of each that has one. The same events make the same bytes.
+    pub(super) fn body(self, events: &[Event], places: &[Option<Place>]) -> io::Result<Vec<u8>> {
+        let (serializer, packing) = match self {
+            Form::Serial { serializer, packing } => (serializer, packing),
+            Form::Parquet { is_packed } => {
+                return parquet::body(events, places, is_packed).map_err(io::Error::other);
             }
+        };
+        let mut plain = serializer.begin();
+        events.chunks(BLOCK_EVENTS).for_each(|some| plain.extend(serializer.events(some)));
+        match packing {
+            Some(packing) => packing.pack(&plain),
+            None => Ok(plain),
         }
     }
 }

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::channel::Taken;
 use crate::error::StartError;
+use crate::sink::paths::directory;
 use crate::sink::template::Template;
 
 /// The longest name of an object behind its last slash, beside the prefix and the extension.
@@ -55,19 +56,8 @@ impl Names {
         (objects, refused)
     }
 
-    /// The path without parts that are empty, with a slash at its end. Headers are not to lead elsewhere.
     fn directory(&self, path: &str) -> Result<String, String> {
-        let parts = || path.split('/').filter(|part| !part.is_empty());
-        if parts().any(|part| part == "." || part == "..") || path.chars().any(char::is_control) {
-            return Err(format!("'{}' is no path for objects", path.escape_debug()));
-        }
-        let mut directory = String::from(if self.is_absolute { "/" } else { "" });
-        parts().for_each(|part| directory.extend([part, "/"]));
-        // A part of a path is a file's name in directories.
-        if directory.len() > self.bytes_max || parts().any(|part| part.len() > 255) {
-            return Err(format!("the path of {} bytes is too long for objects", directory.len()));
-        }
-        Ok(directory)
+        directory(path, self.is_absolute, self.bytes_max)
     }
 
     /// A name that only these events have, in this order. Events from memory have none that lasts: the batch has one.

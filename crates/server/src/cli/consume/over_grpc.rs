@@ -192,7 +192,10 @@ fn told(error: LogClientError) -> CliError {
         LogClientError::Connect(_) => {
             Some("a broker has a log service if it was started with --log-listen".to_owned())
         }
-        LogClientError::Broken { .. } | LogClientError::Malformed { .. } => {
+        LogClientError::Broken { .. }
+        | LogClientError::Ended { .. }
+        | LogClientError::NoHttp2 { .. }
+        | LogClientError::Malformed { .. } => {
             Some("is that the address of --log-listen, and does it have TLS?".to_owned())
         }
     };

@@ -18,6 +18,7 @@ public final class Main {
             new ConsumeCases(cluster).run(report);
             new GroupCases(cluster).run(report);
             new FlowCases(cluster).run(report);
+            new TransactionCases(cluster).run(report);
             new AdminCases(cluster).run(report);
             new GroupAdminCases(cluster).run(report);
             new ErrorCases(cluster).run(report);

@@ -2,6 +2,7 @@ package io.logway.bench;
 
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -9,7 +10,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -31,13 +31,11 @@ final class Member implements ConsumerRebalanceListener {
 
     Member(Settings settings, Ledger ledger, int number) {
         this.ledger = ledger;
-        consumer = new KafkaConsumer<>(settings.with(Map.of(
-            "group.id", Settings.NAME,
-            "client.id", "member-" + number,
-            "partition.assignment.strategy", CooperativeStickyAssignor.class.getName(),
-            "auto.offset.reset", "earliest",
-            "heartbeat.interval.ms", settings.heartbeatMs()
-        )), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        Map<String, Object> own = new HashMap<>(settings.ofGroup());
+        own.put("group.id", Settings.NAME);
+        own.put("client.id", "member-" + number);
+        own.put("auto.offset.reset", "earliest");
+        consumer = new KafkaConsumer<>(settings.with(own), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         thread = new Thread(this::run, "member-" + number);
         thread.start();
     }
@@ -48,7 +46,7 @@ final class Member implements ConsumerRebalanceListener {
         return partitions;
     }
 
-    /** Of its group, as it knows it. */
+    /** Of its group, as it knows it; by the newer protocol the member's epoch, which follows the group's. */
     int generation() {
         check();
         return generation;

@@ -21,8 +21,8 @@ import org.apache.kafka.clients.admin.NewTopic;
  */
 public final class RollingRestart {
     private static final Duration DEADLINE = Duration.ofMinutes(2);
-    /** How long the group is watched at rest, for comparison. */
-    private static final Duration AT_REST = Duration.ofSeconds(5);
+    /** How long the group is watched at rest, for comparison: as often as members are restarted, so long each time. */
+    private static final Duration AT_REST = Duration.ofSeconds(1);
 
     private final Settings settings;
     private final Ledger ledger;
@@ -45,7 +45,10 @@ public final class RollingRestart {
         }
         Flow flow = new Flow(settings);
         await("the group to settle", this::isSettled);
-        List<Ledger.Pause> atRest = watch(() -> Thread.sleep(AT_REST.toMillis()));
+        List<Ledger.Pause> atRest = new ArrayList<>();
+        for (int number = 0; number < settings.members(); number++) {
+            atRest.addAll(watch(() -> Thread.sleep(AT_REST.toMillis())));
+        }
 
         int generationBefore = members.get(0).generation();
         int revokedBefore = Member.REVOKED.get();

@@ -6,7 +6,12 @@ import software.amazon.kinesis.leases.LeaseManagementConfig;
 final class Haste {
     private Haste() {}
 
+    /** The worker that leads gives leases to the others. Without a sign of life for so long another one does, not after two minutes. */
+    private static final long LEADER_MS = 10_000;
+
     static void of(LeaseManagementConfig leases) {
+        leases.dynamoDbLockBasedLeaderLeaseDurationInMillis(LEADER_MS);
+        leases.dynamoDbLockBasedLeaderHeartbeatPeriodInMillis(LEADER_MS / 4);
         leases.workerUtilizationAwareAssignmentConfig().workerMetricsReporterFreqInMillis(1_000);
     }
 }

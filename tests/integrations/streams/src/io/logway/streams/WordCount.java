@@ -14,7 +14,10 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Counts the words of a topic until it is asked to stop: WordCount BOOTSTRAP APPLICATION STATE_DIR FROM TO [PROTOCOL]. */
+/**
+ * Counts the words of a topic until it is asked to stop: WordCount BOOTSTRAP APPLICATION STATE_DIR FROM TO [PROTOCOL
+ * [GUARANTEE]].
+ */
 public final class WordCount {
     private WordCount() {
     }
@@ -24,13 +27,17 @@ public final class WordCount {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[2]);
-        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE);
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args.length > 6 ? args[6] : StreamsConfig.AT_LEAST_ONCE);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "500");
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put("auto.offset.reset", "earliest");
-        if (args.length > 5) {
-            settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, args[5]);
+        String protocol = args.length > 5 ? args[5] : "classic";
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, protocol);
+        if (protocol.equals("classic")) {
+            // How soon another instance is missed; by the streams protocol the broker says so.
+            settings.put("session.timeout.ms", "6000");
+            settings.put("heartbeat.interval.ms", "1000");
         }
 
         StreamsBuilder builder = new StreamsBuilder();
@@ -45,7 +52,8 @@ public final class WordCount {
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         streams.setUncaughtExceptionHandler(failure -> {
             failure.printStackTrace();
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            // A transaction that took too long ends a thread. Another one goes on where the last commit was.
+            return StreamThreadExceptionResponse.REPLACE_THREAD;
         });
         CountDownLatch ended = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {

@@ -2,9 +2,11 @@
 //!
 //! It knows as little of gRPC as that takes: requests, replies as they come, and the status at the end.
 
+mod transport;
+
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -28,6 +30,8 @@ use crate::messages::log::{
     Append, AppendReply, AppendRequest, InfoReply, InfoRequest, OpenAppend, ReadReply, ReadRequest,
     append_request,
 };
+pub use transport::NoHttp2;
+use transport::{Transport, TransportEnd};
 
 /// The port that a host alone means.
 pub const DEFAULT_PORT: u16 = 4572;
@@ -54,6 +58,20 @@ pub enum LogClientError {
         address: BrokerAddress,
         /// How.
         source: hyper::Error,
+    },
+    /// The connection had ended before the call.
+    #[error("the connection to {address} has ended")]
+    Ended {
+        /// Whom we called.
+        address: BrokerAddress,
+    },
+    /// The server speaks something else, or nothing.
+    #[error("{address} speaks no HTTP/2: {instead}")]
+    NoHttp2 {
+        /// Whom we called.
+        address: BrokerAddress,
+        /// What it did.
+        instead: NoHttp2,
     },
     /// The server ended the call with an error.
     #[error("{message}")]
@@ -86,7 +104,11 @@ impl LogClientError {
         /// `UNAVAILABLE`.
         const UNAVAILABLE: i32 = 14;
         match self {
-            LogClientError::Connect(_) | LogClientError::Broken { .. } => true,
+            LogClientError::Connect(_)
+            | LogClientError::Broken { .. }
+            | LogClientError::Ended { .. } => true,
+            // One that starts or stops says nothing.
+            LogClientError::NoHttp2 { instead, .. } => !matches!(instead, NoHttp2::Answered(_)),
             LogClientError::Refused { code, .. } => *code == UNAVAILABLE,
             LogClientError::Malformed { .. } | LogClientError::PasswordInTheClear => false,
         }
@@ -96,7 +118,9 @@ impl LogClientError {
 /// A connection to a node's log service. A hundred calls can be open on it.
 #[derive(Debug)]
 pub struct LogClient {
-    sender: SendRequest<Requests>,
+    /// None once the connection has ended.
+    sender: Option<SendRequest<Requests>>,
+    end: TransportEnd,
     address: BrokerAddress,
     client_id: HeaderValue,
     authorization: Option<HeaderValue>,
@@ -107,7 +131,8 @@ impl LogClient {
     ///
     /// # Errors
     ///
-    /// What a connection may come to, and a password that would not be encrypted.
+    /// What a connection may come to, a server that does not begin to speak HTTP/2 within the time to connect, and a password
+    /// that would not be encrypted.
     pub async fn connect(
         address: &BrokerAddress,
         mut options: ConnectionOptions,
@@ -118,19 +143,27 @@ impl LogClient {
             of_http2.alpn_protocols = vec![b"h2".to_vec()];
             *config = of_http2.into();
         }
-        let stream = open_stream(address, &options).await?;
-        let broken = |source| LogClientError::Broken { address: address.clone(), source };
+        let (stream, watch) = Transport::new(open_stream(address, &options).await?);
+        let no_http2 = |instead| LogClientError::NoHttp2 { address: address.clone(), instead };
         let mut handshake = Builder::new(TokioExecutor::new());
         let handshake = handshake
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(4 * WINDOW_BYTES)
             .handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(broken)?;
+        let shaken = handshake.await;
+        let (sender, connection) = shaken.map_err(|_| no_http2(NoHttp2::Closed))?;
         // Its end is told to each call.
         tokio::spawn(connection);
+        let end = watch.greeted(options.connect_timeout).await.map_err(no_http2)?;
         let client_id = HeaderValue::from_str(&options.client_id);
         let client_id = client_id.unwrap_or_else(|_| HeaderValue::from_static(""));
-        Ok(LogClient { sender, address: address.clone(), client_id, authorization })
+        Ok(LogClient {
+            sender: Some(sender),
+            end,
+            address: address.clone(),
+            client_id,
+            authorization,
+        })
     }
 
     /// Reads a partition, until the request's bounds or for ever.
@@ -192,7 +225,19 @@ impl LogClient {
         let call = call.body(requests);
         let call = call.map_err(|error| malformed(error.to_string()))?;
         let broken = |source| LogClientError::Broken { address: address.clone(), source };
-        let response = self.sender.send_request(call).await.map_err(broken)?;
+        let ended = || LogClientError::Ended { address: address.clone() };
+        let mut response = pin!(self.sender.as_mut().ok_or_else(ended)?.send_request(call));
+        let response = tokio::select! {
+            biased;
+            response = &mut response => response,
+            () = self.end.reached() => {
+                // The library loses a call that is sent while the connection ends. The call is found, and ends,
+                // when nobody could send another one.
+                self.sender = None;
+                response.await
+            }
+        };
+        let response = response.map_err(broken)?;
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
             return Err(malformed(format!("HTTP status {}", head.status)));

@@ -1,16 +1,14 @@
 //! Which records a reader gets.
 
-pub(crate) mod expression;
-
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use logway_expression::Expression;
 use logway_record::{Header, Record};
 
 use crate::grpc::status::Status;
 use crate::messages::log;
 use crate::messages::log::header_condition::Value as HeaderValue;
-use expression::Expression;
 
 /// Headers that a filter may ask for.
 const HEADERS_MAX: usize = 16;

@@ -12,10 +12,10 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`tokens`] | words of a text |
-//! | [`parse`] | what they say, bounded in size and depth |
-//! | [`kinds`] | which of them can be true or false of no record |
-//! | [`evaluate`] | what that is for a record, bounded in steps |
+//! | `tokens` | words of a text |
+//! | `parse` | what they say, bounded in size and depth |
+//! | `kinds` | which of them can be true or false of no record |
+//! | `evaluate` | what that is for a record, bounded in steps |
 
 mod evaluate;
 mod kinds;
@@ -26,13 +26,13 @@ use logway_record::Record;
 
 use serde_json::Value as Json;
 
-pub(crate) use evaluate::Evaluated;
+pub use evaluate::Evaluated;
 use parse::parse;
-pub(crate) use parse::{ParseError, path};
+pub use parse::{ParseError, path};
 
 /// What is compared and looked up.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
+enum Node {
     Literal(Literal),
     Name(Name),
     List(Vec<Node>),
@@ -50,7 +50,7 @@ pub(crate) enum Node {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Literal {
+enum Literal {
     Null,
     Bool(bool),
     Int(i64),
@@ -59,7 +59,7 @@ pub(crate) enum Literal {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Name {
+enum Name {
     Value,
     Key,
     Headers,
@@ -68,7 +68,7 @@ pub(crate) enum Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Comparison {
+enum Comparison {
     Equal,
     NotEqual,
     Less,
@@ -79,7 +79,7 @@ pub(crate) enum Comparison {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextTest {
+enum TextTest {
     StartsWith,
     EndsWith,
     Contains,
@@ -87,33 +87,53 @@ pub(crate) enum TextTest {
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Expression {
+pub struct Expression {
     root: Node,
     uses_value: bool,
     text_bytes: usize,
 }
 
 impl Expression {
-    /// Reads an expression. It fails where it can have a result for no record.
-    pub(crate) fn new(text: &str) -> Result<Expression, ParseError> {
+    /// Reads an expression that is to be true or false.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or can have a result for no record.
+    pub fn new(text: &str) -> Result<Expression, ParseError> {
+        let expression = Expression::of_text(text)?;
+        kinds::check(&expression.root).map_err(|reason| ParseError::new(0, reason))?;
+        Ok(expression)
+    }
+
+    /// Reads an expression that may be anything, for [`Expression::text`].
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn of_text(text: &str) -> Result<Expression, ParseError> {
         let (root, uses_value) = parse(text)?;
-        kinds::check(&root).map_err(|reason| ParseError::new(0, reason))?;
         Ok(Expression { root, uses_value, text_bytes: text.len() })
     }
 
     /// About how many bytes it keeps: its texts, and its parts. There are no more parts than the text has characters.
-    pub(crate) fn kept_bytes(&self) -> usize {
+    pub fn kept_bytes(&self) -> usize {
         self.text_bytes + self.text_bytes.min(parse::NODES_MAX) * size_of::<Node>()
     }
 
     /// Whether it asks for the value, which has to be read then.
-    pub(crate) fn uses_value(&self) -> bool {
+    pub fn uses_value(&self) -> bool {
         self.uses_value
     }
 
     /// What it is for a record and its value, if that can be read.
-    pub(crate) fn evaluate(&self, record: &Record, value: Option<&Json>) -> Evaluated {
+    pub fn evaluate(&self, record: &Record, value: Option<&Json>) -> Evaluated {
         evaluate::evaluate(&self.root, record, value)
+    }
+
+    /// What it is for a record and its value, as a text: texts as they are, all else as JSON. `None` where there is no
+    /// result, `null`, or the headers.
+    pub fn text(&self, record: &Record, value: Option<&Json>) -> Option<String> {
+        evaluate::text(&self.root, record, value)
     }
 }
 
@@ -184,6 +204,30 @@ mod tests {
                 Expression::new(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(is_true(&expression, VALUE), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_result_may_be_wanted_as_a_text() {
+        for (text, expected) in [
+            ("value.user.name", Some("Ann")),
+            ("value.user.age", Some("21")),
+            ("value.price", Some("1.5")),
+            ("value.tags", Some(r#"["x","y",3]"#)),
+            ("value.user.age > 18", Some("true")),
+            ("headers.kind", Some("buy")),
+            ("key", Some("user-7")),
+            ("'fixed'", Some("fixed")),
+            ("value.none", None),
+            ("value.other", None),
+            ("headers", None),
+            ("[1, 2]", None),
+        ] {
+            let expression = Expression::of_text(text).expect("is one");
+            let value = serde_json::from_str(VALUE).ok();
+            let found = expression.text(&record(VALUE), value.as_ref());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        assert!(Expression::of_text("value.").is_err());
     }
 
     #[test]

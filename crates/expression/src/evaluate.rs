@@ -30,11 +30,11 @@ enum Value<'a> {
 
 /// What an expression is for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Evaluated {
+pub struct Evaluated {
     /// `None` where there is no result, or none that is true or false.
-    pub(crate) result: Option<bool>,
+    pub result: Option<bool>,
     /// What that took.
-    pub(crate) steps: usize,
+    pub steps: usize,
 }
 
 /// Evaluates an expression for a record and its value.
@@ -42,6 +42,19 @@ pub(super) fn evaluate(root: &Node, record: &Record, json: Option<&Json>) -> Eva
     let mut evaluation = Evaluation { record, json, steps_left: STEPS_MAX };
     let result = evaluation.truth(root).ok();
     Evaluated { result, steps: STEPS_MAX - evaluation.steps_left }
+}
+
+/// Evaluates an expression for a record and its value, as a text.
+pub(super) fn text(root: &Node, record: &Record, json: Option<&Json>) -> Option<String> {
+    let mut evaluation = Evaluation { record, json, steps_left: STEPS_MAX };
+    Some(match evaluation.value(root).ok()? {
+        Value::Null | Value::Headers | Value::List(_) => return None,
+        Value::Bool(it) => it.to_string(),
+        Value::Int(it) => it.to_string(),
+        Value::Double(it) => it.to_string(),
+        Value::Text(it) => it.into_owned(),
+        Value::Json(it) => it.to_string(),
+    })
 }
 
 struct Evaluation<'a> {

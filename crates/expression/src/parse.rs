@@ -15,11 +15,11 @@ const DEPTH_MAX: usize = 32;
 /// Why a text is no expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {reason}")]
-pub(crate) struct ParseError {
+pub struct ParseError {
     /// Where.
-    pub(crate) at: usize,
+    pub at: usize,
     /// For a person.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 impl ParseError {
@@ -29,7 +29,7 @@ impl ParseError {
 }
 
 /// Reads an expression; says whether it asks for the value.
-pub(crate) fn parse(text: &str) -> Result<(Node, bool), ParseError> {
+pub(super) fn parse(text: &str) -> Result<(Node, bool), ParseError> {
     if text.len() > TEXT_BYTES_MAX {
         let reason = format!("an expression has {TEXT_BYTES_MAX} bytes at most");
         return Err(ParseError::new(TEXT_BYTES_MAX, reason));
@@ -45,7 +45,11 @@ pub(crate) fn parse(text: &str) -> Result<(Node, bool), ParseError> {
 }
 
 /// Reads the place of a field: names behind each other, as `user.name` or `["a b"].c`.
-pub(crate) fn path(text: &str) -> Result<Vec<String>, ParseError> {
+///
+/// # Errors
+///
+/// It is none.
+pub fn path(text: &str) -> Result<Vec<String>, ParseError> {
     if text.len() > TEXT_BYTES_MAX {
         let reason = format!("a field is named by {TEXT_BYTES_MAX} bytes at most");
         return Err(ParseError::new(TEXT_BYTES_MAX, reason));
