@@ -92,7 +92,11 @@ impl From<LogError> for Failure {
             // The client aborts the transaction, and may try it again.
             LogError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,
             // Deleted or stopping: the client should ask for new metadata.
-            LogError::Closed { .. } | LogError::EpochOver { .. } => ErrorCode::NotLeaderOrFollower,
+            LogError::Closed { .. }
+            | LogError::EpochOver { .. }
+            | LogError::BehindRefused { refusal: Refusal::EpochOver, .. } => {
+                ErrorCode::NotLeaderOrFollower
+            }
             LogError::QueueFull { .. }
             | LogError::WrongOwner { .. }
             | LogError::InconsistentTopicId { .. }

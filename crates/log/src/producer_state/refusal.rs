@@ -9,4 +9,6 @@ pub enum Refusal {
     TooFewInSync,
     /// The partition is a shard that did not take records yet.
     ShardNotOpen,
+    /// A new leader epoch began while it waited for its turn. Its leader may lead in that, too.
+    EpochOver,
 }

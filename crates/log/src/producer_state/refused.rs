@@ -6,6 +6,9 @@
 //! records stand twice (librdkafka issue 4953). So what is behind a refused batch is refused like it. The producer sends
 //! all of them again, in order.
 //!
+//! So it is when a leader gets a new epoch, as at the end of a move, and leads on: what waits in the log's queue is of the
+//! epoch that is over, and what comes next is of the new one.
+//!
 //! It keeps order, too: a producer of whom nothing is known may begin with any sequence. Its second batch must not be
 //! taken for its first.
 

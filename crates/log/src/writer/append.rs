@@ -51,9 +51,14 @@ impl LogTail {
 
     /// What clients send behind an append that has failed is refused like it, if they can send that again.
     fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
-        if offsets == Offsets::Assigned && error.is_passing() {
+        let refusal = match error {
+            LogError::EpochOver { .. } => Refusal::EpochOver,
+            error if error.is_passing() => Refusal::Storage,
+            _ => return,
+        };
+        if offsets == Offsets::Assigned {
             let headers = append.batches.iter().map(Batch::header);
-            self.log.note_refused(headers, Refusal::Storage, error.to_string());
+            self.log.note_refused(headers, refusal, error.to_string());
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, read_to_end};
 use logway_log::{AppendBatches, AppendOutcome, LogConfig, LogDir, LogDirOptions, LogError};
-use logway_model::{Offset, ProducerEpoch, Sequence};
+use logway_model::{LeaderEpoch, Offset, ProducerEpoch, Sequence};
 
 use crate::support::*;
 
@@ -145,6 +145,41 @@ fn what_is_written_together_with_a_batch_that_fails_is_taken_behind_it() {
     assert_behind(append(&log, producer_batch(7, 0, 2, 1)), 1);
     for sequence in 1..4 {
         append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+    }
+}
+
+#[test]
+fn what_was_sent_behind_a_batch_of_an_epoch_that_is_over_is_taken_behind_it() {
+    // Of one producer the log knows a batch, of the other none.
+    for first in [0, 1] {
+        let disk = TestDisk::new(1);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 10);
+        if first > 0 {
+            append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+        }
+        disk.fs.hold_syncs();
+        let with_the_writer = log.append(append_of(batch(1, 10)));
+        disk.fs.wait_for_held_syncs(1);
+        let late = log.append(append_of(producer_batch(7, 0, first, 1)));
+        let next = LeaderEpoch(EPOCH.0 + 1);
+        let led = log.begin_leading(next);
+        disk.fs.release_syncs();
+        with_the_writer.wait().expect("the disk works");
+        let error = late.wait().expect_err("another epoch has begun");
+        assert!(matches!(error, LogError::EpochOver { .. }), "{error}");
+        led.wait().expect("it leads on");
+        let append_next = |sequence| {
+            let batches = vec![producer_batch(7, 0, sequence, 1)];
+            log.append(AppendBatches::new(batches, next)).wait()
+        };
+        assert_behind(append_next(first + 1), first);
+        for sequence in [first, first + 1] {
+            append_next(sequence).expect("it is the next");
+        }
+        let error = append_next(first + 3).expect_err("there is a gap");
+        assert!(matches!(error, LogError::OutOfOrderSequence { .. }), "{error}");
     }
 }
 
