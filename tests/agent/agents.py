@@ -136,13 +136,14 @@ class AgentCase(unittest.TestCase):
     def setUp(self):
         self.directory = fresh_directory(f"agent-{type(self).__name__.lower()}-{self._testMethodName}")
 
-    def kill_in_turn(self, victims: list[AgentProcess], lines: Callable[[], list[str]], events: int, kills: int):
+    def kill_in_turn(self, victims: list[AgentProcess], lines: Callable[[], list[str]], events: int, kills: int,
+                     deadline_s: int = KILL_DEADLINE_S):
         """Kills one or another of the processes, and starts it again, each time that more lines have come."""
         chance = random.Random(SEED)
         for _ in range(kills):
             so_far = len(lines())
             step = chance.randrange(1, events // kills)
-            wait_until(lambda: len(lines()) >= min(so_far + step, events), "events to go on", KILL_DEADLINE_S)
+            wait_until(lambda: len(lines()) >= min(so_far + step, events), "events to go on", deadline_s)
             victim = chance.choice(victims)
             victim.kill()
             victim.start()

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 JARS = TESTS / ".work" / "agent" / "hdfs"
 DEADLINE_S = 60
 # Programs that run for seconds are not worth to be compiled twice.
-JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{JARS}/*"]
+JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
 class HdfsCluster(AgentProcess):
@@ -35,7 +35,7 @@ class HdfsCluster(AgentProcess):
         first = [] if self.data.exists() else ["-format"]
         self.details.unlink(missing_ok=True)
         ports = ["-nnport", str(self.port), "-httpport", str(self.http_port), "-datanodes", "1"]
-        return [*JAVA, "-Xmx256m", f"-Dtest.build.data={self.data}", "org.apache.hadoop.test.MiniDFSClusterManager", *first, *ports, "-writeDetails", str(self.details)]
+        return [*JAVA, "-Xmx256m", f"-Dtest.build.data={self.data}", "-cp", f"{JARS}/*", "org.apache.hadoop.test.MiniDFSClusterManager", *first, *ports, "-writeDetails", str(self.details)]
 
     def is_ready(self, log: str) -> bool:
         return self.details.exists()
@@ -75,10 +75,19 @@ class HdfsCluster(AgentProcess):
 
     def recover(self, path: str):
         """Has a file ended that nobody writes any more, as the NameNode does it by itself after twenty minutes."""
-        command = [*JAVA, "org.apache.hadoop.hdfs.tools.DebugAdmin", "-fs", self.url, "recoverLease", "-path", path, "-retries", "10"]
-        subprocess.run(command, check=True, capture_output=True)
+        self.hadoop("org.apache.hadoop.hdfs.tools.DebugAdmin", "recoverLease", "-path", path, "-retries", "10")
 
     def text(self, pattern: str) -> list[str]:
         """The lines of files as Hadoop's own shell unpacks them."""
-        command = [*JAVA, "org.apache.hadoop.fs.FsShell", "-fs", self.url, "-text", pattern]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        return self.hadoop("org.apache.hadoop.fs.FsShell", "-text", pattern).splitlines()
+
+    def hadoop(self, *words: str) -> str:
+        """What one of Hadoop's programs prints."""
+        configuration = self.file.parent / "configuration"
+        configuration.mkdir(exist_ok=True)
+        address = f"<property><name>fs.defaultFS</name><value>{self.url}</value></property>"
+        (configuration / "core-site.xml").write_text(f"<configuration>{address}</configuration>\n")
+        command = [*JAVA, "-cp", f"{configuration}:{JARS}/*", *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout

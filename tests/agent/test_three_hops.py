@@ -84,7 +84,7 @@ class ThreeHops(AgentCase):
         with cluster:
             brokers = cluster.bootstrap
             for topic in TOPICS:
-                created = logway("topic", "create", topic, "--partitions", "4", "--replication-factor", "3", "--brokers", brokers)
+                created = logway("topic", "create", topic, "--partitions", "4", "--replicas", "3", "--brokers", brokers)
                 self.assertEqual(created.returncode, 0, created.stderr)
             ports = [free_port(), free_port()]
             half = EVENTS // 2
