@@ -169,7 +169,7 @@ class Kubernetes(unittest.TestCase):
         # A disk that is lost does not make a second cluster: without a token the node ends.
         pods[1].kill()
         shutil.rmtree(pods[1].data_dir)
-        with self.assertRaisesRegex(BrokerFailed, f"error: {token}: No such file"):
+        with self.assertRaisesRegex(BrokerFailed, f"cannot read the join token in {token}: No such file"):
             pods[1].start()
         self.assertEqual(pods[1].process.returncode, 1)
 
