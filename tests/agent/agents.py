@@ -8,11 +8,11 @@ import socket
 import subprocess
 import unittest
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.broker import TESTS, fresh_directory
-from harness.logway import BINARY
+from harness.logway import BINARY, Logway
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -153,6 +153,36 @@ class AgentCase(unittest.TestCase):
         path = self.directory / name
         path.mkdir(exist_ok=True)
         return path
+
+    def spooled(self, lines: Iterable[object], name: str = "spool") -> Path:
+        """A directory below it with one file of these lines."""
+        spool = self.made(name)
+        (spool / "events").write_text("".join(f"{line}\n" for line in lines))
+        return spool
+
+
+class BrokerCase(AgentCase):
+    """One that has a broker, too."""
+
+    def setUp(self):
+        super().setUp()
+        self.broker = Logway(f"agent-{self._testMethodName}")
+        self.broker.start()
+        self.addCleanup(self.broker.kill)
+
+    def tailing(self, logs: Path, more: str = "") -> Agent:
+        """An agent that puts the lines of rotated files into the topic `lines`."""
+        return Agent(
+            self,
+            self.directory,
+            "agent",
+            f"[sources.r]\ntype = 'taildir'\npositionFile = '{self.directory}/positions.json'\n"
+            f"writePosInterval = 100\nbackoffSleepIncrement = 20\nmaxBackoffSleep = 50\nchannels = ['c']\n"
+            f"[sources.r.filegroups]\nall = '{logs}/.*\\.log(\\.\\d+)?'\n"
+            f"[channels.c]\ntype = 'file'\ndataDirs = '{self.directory}/channel'\nminimumRequiredSpace = 1048576\n"
+            f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\n'kafka.bootstrap.servers' = '{self.broker.bootstrap}'\n"
+            f"'kafka.topic' = 'lines'\n{more}",
+        )
 
 
 def lines_in(directory: Path) -> list[str]:

@@ -15,8 +15,7 @@ DEADLINE_S = 120
 class Chain(AgentCase):
     def test_no_event_is_lost_whoever_is_killed(self):
         port, arrived = free_port(), self.made("arrived")
-        spool = self.made("spool")
-        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        spool = self.spooled(range(EVENTS))
         channel = "[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\n"
         first = Agent(
             self,

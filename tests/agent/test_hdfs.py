@@ -50,8 +50,7 @@ class Hdfs(AgentCase):
         self.expect_all("hdfs", lambda agent: [self.cluster], HDFS_KILLS)
 
     def expect_all(self, what: str, victims, kills: int):
-        spool = self.made("spool")
-        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        spool = self.spooled(range(EVENTS))
         agent = Agent(
             self,
             self.directory,
@@ -87,8 +86,12 @@ class Hdfs(AgentCase):
         agent = Agent(self, self.directory, "flume", text, flume_name="a").start()
         for name in FORMS:
             wait_until(lambda name=name: agent.count(f"SINK.{name}", "EventDrainSuccessCount") == OF_A_FORM, name, DEADLINE_S)
-        # Those that are full have their names, and the last one grows.
-        self.assertEqual(len([path for path in self.cluster.files("/forms/plain") if path.split("/")[-1].startswith("_")]), 1)
+
+        def growing() -> list[str]:
+            return [path for path in self.cluster.files("/forms/plain") if path.split("/")[-1].startswith("_")]
+
+        # Those that are full get their names by tasks of their own, and the last one grows.
+        wait_until(lambda: len(growing()) == 1, "full files to have their names", DEADLINE_S)
         self.assertEqual(agent.stop(), 0)
         for name, (_, ending, body) in FORMS.items():
             files = self.cluster.files(f"/forms/{name}")
@@ -99,8 +102,7 @@ class Hdfs(AgentCase):
             self.assertEqual(sorted(bodies, key=int), [str(number) for number in range(OF_A_FORM)], name)
 
     def test_objects_in_parquet_are_complete_files(self):
-        spool = self.made("spool")
-        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        spool = self.spooled(range(EVENTS))
         agent = Agent(
             self,
             self.directory,

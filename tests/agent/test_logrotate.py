@@ -5,9 +5,9 @@ import random
 import subprocess
 import threading
 
-from agents import Agent, AgentCase, libraries_of, needed
+from agents import BrokerCase, libraries_of, needed
 
-from harness.logway import BINARY, Logway
+from harness.logway import BINARY
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -20,12 +20,9 @@ LINES = BYTES // LINE_BYTES // FILES
 DEADLINE_S = 300 + BYTES // 1_000_000
 
 
-class Logrotate(AgentCase):
+class Logrotate(BrokerCase):
     def setUp(self):
         super().setUp()
-        self.broker = Logway(f"agent-{self._testMethodName}")
-        self.broker.start()
-        self.addCleanup(self.broker.kill)
         self.unpacked = needed("logrotate")
         self.logs = self.made("logs")
         self.paths = [self.logs / f"{number:03}.log" for number in range(FILES)]
@@ -79,17 +76,7 @@ class Logrotate(AgentCase):
         subprocess.run([BINARY, "topic", "create", "lines", "--partitions", "3", "--brokers", self.broker.bootstrap], check=True, capture_output=True)
         for path in self.paths:
             path.touch()
-        agent = Agent(
-            self,
-            self.directory,
-            "agent",
-            f"[sources.r]\ntype = 'taildir'\npositionFile = '{self.directory}/positions.json'\n"
-            f"writePosInterval = 100\nbackoffSleepIncrement = 20\nmaxBackoffSleep = 50\nchannels = ['c']\n"
-            f"[sources.r.filegroups]\nall = '{self.logs}/.*\\.log(\\.\\d+)?'\n"
-            f"[channels.c]\ntype = 'file'\ndataDirs = '{self.directory}/channel'\nminimumRequiredSpace = 1048576\n"
-            f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\n'kafka.bootstrap.servers' = '{self.broker.bootstrap}'\n'kafka.topic' = 'lines'\n"
-            f"flumeBatchSize = 1000\n",
-        ).start()
+        agent = self.tailing(self.logs, "flumeBatchSize = 1000\n").start()
         writer = threading.Thread(target=self.write, args=("copytruncate" not in how,))
         writer.start()
         steps = [("rotate", step) for step in range(1, ROTATIONS + 1)] + [("kill", step + 0.5) for step in range(1, kills + 1)]

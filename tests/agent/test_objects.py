@@ -43,8 +43,7 @@ class Store(AgentProcess):
 
 class Objects(AgentCase):
     def configuration(self, sink: str) -> str:
-        spool = self.made("spool")
-        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        spool = self.spooled(range(EVENTS))
         return (
             f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\n"
             f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/channel'\n"
@@ -85,9 +84,8 @@ class Objects(AgentCase):
 
     def test_a_large_object_comes_in_parts(self):
         store = Store(self, self.directory, free_port()).start()
-        spool = self.made("spool")
         texts = [f"{number} {'x' * 100_000}" for number in range(150)]
-        (spool / "events").write_text("".join(f"{text}\n" for text in texts))
+        spool = self.spooled(texts)
         agent = Agent(
             self,
             self.directory,

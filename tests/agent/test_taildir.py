@@ -7,9 +7,9 @@ import subprocess
 import threading
 import time
 
-from agents import Agent, AgentCase
+from agents import BrokerCase
 
-from harness.logway import BINARY, Logway
+from harness.logway import BINARY
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -21,13 +21,7 @@ PAUSE_S, LINES_A_PAUSE = 0.02, 10
 DEADLINE_S = 120
 
 
-class Rotation(AgentCase):
-    def setUp(self):
-        super().setUp()
-        self.broker = Logway(f"agent-{self._testMethodName}")
-        self.broker.start()
-        self.addCleanup(self.broker.kill)
-
+class Rotation(BrokerCase):
     def logway(self, *words: str) -> str:
         command = [BINARY, *words, "--brokers", self.broker.bootstrap]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -58,17 +52,7 @@ class Rotation(AgentCase):
     def run_rotated(self, rotate, kills: int = KILLS):
         self.logs = self.made("logs")
         self.logway("topic", "create", "lines", "--partitions", "3")
-        agent = Agent(
-            self,
-            self.directory,
-            "agent",
-            f"[sources.r]\ntype = 'taildir'\npositionFile = '{self.directory}/positions.json'\n"
-            f"writePosInterval = 100\nbackoffSleepIncrement = 20\nmaxBackoffSleep = 50\nchannels = ['c']\n"
-            f"[sources.r.filegroups]\nall = '{self.logs}/.*\\.log(\\.\\d+)?'\n"
-            f"[channels.c]\ntype = 'file'\ndataDirs = '{self.directory}/channel'\nminimumRequiredSpace = 1048576\n"
-            f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\n'kafka.bootstrap.servers' = '{self.broker.bootstrap}'\n"
-            f"'kafka.topic' = 'lines'\n",
-        ).start()
+        agent = self.tailing(self.logs).start()
         names = [f"f{number}" for number in range(FILES)]
         writers = [threading.Thread(target=self.write, args=(name, rotate)) for name in names]
         for writer in writers:

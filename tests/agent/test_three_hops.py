@@ -33,8 +33,7 @@ class ThreeHops(AgentCase):
         return f"[channels.{name}]\ntype = 'file'\ncapacity = 100000000\nminimumRequiredSpace = 2097152\ndataDirs = '{directory}/{name}'\n"
 
     def first(self, name: str, events: range, ports: list[int], processor: str) -> Agent:
-        spool = self.made(f"spool-{name}")
-        (spool / "events").write_text("".join(f"{number}\n" for number in events))
+        spool = self.spooled(events, f"spool-{name}")
         hops = "".join(
             f"[sinks.k{at}]\ntype = 'avro'\nchannel = 'c'\nhostname = '127.0.0.1'\nport = {port}\nbatch-size = 200\n"
             for at, port in enumerate(ports)

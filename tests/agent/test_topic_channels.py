@@ -4,9 +4,8 @@ import json
 import os
 import random
 
-from agents import Agent, AgentCase, Flume, free_port, lines_in
+from agents import Agent, BrokerCase, Flume, free_port, lines_in
 
-from harness.logway import Logway
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -15,13 +14,7 @@ EVENTS, KILLS = (40_000, 20) if os.environ.get("LONG") else (3_000, 3)
 DEADLINE_S = 120
 
 
-class TopicChannels(AgentCase):
-    def setUp(self):
-        super().setUp()
-        self.broker = Logway(f"agent-{self._testMethodName}")
-        self.broker.start()
-        self.addCleanup(self.broker.kill)
-
+class TopicChannels(BrokerCase):
     def restarted(self, agent):
         agent.kill()
         agent.start()
@@ -40,8 +33,7 @@ class TopicChannels(AgentCase):
 
     def numbers(self, name: str) -> str:
         """A directory with a file of a number a line, as a source."""
-        spool = self.made(name)
-        (spool / "events").write_text("".join(f"{number}\n" for number in range(EVENTS)))
+        spool = self.spooled(range(EVENTS), name)
         return f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\n"
 
     def file_roll(self, directory, more: str = "") -> str:

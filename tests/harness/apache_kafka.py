@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.broker import TESTS, Broker
 from harness.network import address, on_host
+from harness.nodes import Nodes
 from harness.protocol import METADATA, Connection, metadata_v1
 
 # A UUID in base64url, 16 bytes, as Kafka writes them.
@@ -77,7 +78,7 @@ class KafkaNode(ApacheKafka):
         self.process.send_signal(signal.SIGCONT)
 
 
-class KafkaCluster:
+class KafkaCluster(Nodes[KafkaNode]):
     """Three combined nodes, on loopback or each on one of these hosts of this process's network."""
 
     def __init__(self, name: str, hosts: list[int] | None = None):
@@ -87,7 +88,7 @@ class KafkaCluster:
             addresses = free_addresses(6)
             clients, controllers = addresses[:3], addresses[3:]
         voters = ",".join(f"{number}@{controller}" for number, controller in enumerate(controllers, 1))
-        self.nodes: list[KafkaNode] = []
+        super().__init__()
         for index in range(3):
             settings = {
                 "node.id": str(index + 1),
@@ -102,30 +103,11 @@ class KafkaCluster:
             node.under = on_host(hosts[index]) if hosts else []
             self.nodes.append(node)
 
-    def __enter__(self):
-        try:
-            for node in self.nodes:
-                node.begin()
-            for node in self.nodes:
-                node.wait_until_ready()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.kill()
-
-    def kill(self):
+    def start_all(self):
         for node in self.nodes:
-            node.kill()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes)
-
-    def node(self, number: int) -> KafkaNode:
-        return self.nodes[number - 1]
+            node.begin()
+        for node in self.nodes:
+            node.wait_until_ready()
 
 
 def need_kafka() -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.logway import BINARY, Logway
 from harness.network import address, on_host
+from harness.nodes import Nodes
 
 NODE_LINE = re.compile(r"other nodes can join here address=(\S+)")
 
@@ -54,7 +55,7 @@ class Node(Logway):
         self.process.send_signal(signal.SIGCONT)
 
 
-class Cluster:
+class Cluster(Nodes[Node]):
     """Nodes 1, 2, … The first founds the cluster, the others join it.
 
     With `hosted`, node N runs on host N of the network of this process. With `racks`, node N is in rack `rack-N`.
@@ -72,37 +73,18 @@ class Cluster:
         racks: bool = False,
         binary: str = BINARY,
     ):
-        self.nodes: list[Node] = []
+        super().__init__()
         self.racks, self.binary = racks, binary
         self.name, self.count, self.settings, self.hosted = name, count, settings, hosted
         self.data_dirs = data_dirs or [None] * count
 
-    def __enter__(self):
-        try:
-            for number, data_dir in enumerate(self.data_dirs, 1):
-                join = [node.nodes for node in self.nodes]
-                host = number if self.hosted else None
-                rack = {"broker.rack": f"rack-{number}"} if self.racks else {}
-                settings = {**(self.settings or {}), **rack}
-                node = Node(f"{self.name}-{number}", join, settings, host, data_dir)
-                node.binary = self.binary
-                self.nodes.append(node)
-                node.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.kill()
-
-    def kill(self):
-        for node in self.nodes:
-            node.kill()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes)
-
-    def node(self, number: int) -> Node:
-        return self.nodes[number - 1]
+    def start_all(self):
+        for number, data_dir in enumerate(self.data_dirs, 1):
+            join = [node.nodes for node in self.nodes]
+            host = number if self.hosted else None
+            rack = {"broker.rack": f"rack-{number}"} if self.racks else {}
+            settings = {**(self.settings or {}), **rack}
+            node = Node(f"{self.name}-{number}", join, settings, host, data_dir)
+            node.binary = self.binary
+            self.nodes.append(node)
+            node.start()

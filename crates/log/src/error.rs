@@ -466,17 +466,18 @@ impl LogError {
         move |source| LogError::Io { op, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// Whether an append that was refused with this can be taken later, with nothing else done.
-    pub(crate) fn is_passing(&self) -> bool {
-        matches!(
-            self,
+    /// What a client's append was refused for, if it can be taken later with nothing else done.
+    pub(crate) fn passing_refusal(&self) -> Option<Refusal> {
+        match self {
+            LogError::EpochOver { .. } => Some(Refusal::EpochOver),
             LogError::Io { .. }
-                | LogError::DiskFull { .. }
-                | LogError::NoRoomForJournal { .. }
-                | LogError::SyncDelayed { .. }
-                | LogError::QueueFull { .. }
-                | LogError::Busy { .. }
-        )
+            | LogError::DiskFull { .. }
+            | LogError::NoRoomForJournal { .. }
+            | LogError::SyncDelayed { .. }
+            | LogError::QueueFull { .. }
+            | LogError::Busy { .. } => Some(Refusal::Storage),
+            _ => None,
+        }
     }
 
     /// Whether the cause is a full disk or an exhausted quota.

@@ -79,6 +79,7 @@ pub(crate) async fn watch(
     };
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The looks are kept between ticks: those that nobody has are forgotten.
     let (mut told, mut _kept) = (None, None);
     loop {
         ticks.tick().await;

@@ -21,7 +21,7 @@ pub(crate) struct Look<T> {
     pub(crate) seen: T,
 }
 
-/// The looks at one log, each of which sees a `T`.
+/// Looks at one log. `T` is what a look sees.
 #[derive(Debug)]
 pub(crate) struct LogLooks<T>(watch::Sender<Looking<T>>);
 

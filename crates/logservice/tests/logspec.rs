@@ -170,7 +170,7 @@ async fn the_log_is_chosen_by_the_listener_or_by_metadata() {
 async fn those_who_watch_share_the_looks_and_each_hears_of_each_change() {
     const LOOKS: &str = "logway_log_service_looks_total";
     const WATCHERS: usize = 50;
-    /// How often it is looked, whoever watches.
+    /// The time between two looks, however many watch.
     const INTERVAL: Duration = Duration::from_millis(200);
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open(dir.path()).await;

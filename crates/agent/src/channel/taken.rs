@@ -8,6 +8,7 @@ use logway_model::{Offset, Uuid};
 
 use super::file::FileQueue;
 use super::memory::bytes_of;
+use super::place::Place;
 use super::room::Room;
 use super::spillable::{Side, SpillableTake, room_of};
 use super::topic::{TopicQueue, TopicTake};
@@ -36,21 +37,6 @@ pub(crate) enum More {
     Events(usize),
     /// What is next can only be in another take.
     Never,
-}
-
-/// Where a record is in its topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-}
-
-impl Place {
-    /// That of the record which an event was before it came here, by the headers that the source `kafka` sets.
-    pub(crate) fn of(event: &Event) -> Option<Place> {
-        let partition = event.headers.get("partition")?.parse().ok()?;
-        Some(Place { partition, offset: event.headers.get("offset")?.parse().ok()? })
-    }
 }
 
 /// Where the events are from, and what they hold there.
@@ -192,10 +178,7 @@ impl Taken {
     pub(crate) fn place(&self, index: usize) -> Option<Place> {
         match &self.held {
             Held::Memory | Held::Disk { .. } => None,
-            Held::Topic(take) => {
-                let (partition, offset) = take.place(index);
-                Some(Place { partition: partition.0, offset: offset.0 })
-            }
+            Held::Topic(take) => Some(take.place(index)),
         }
     }
 

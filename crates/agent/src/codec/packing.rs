@@ -91,3 +91,15 @@ impl Packing {
         }
     }
 }
+
+/// A piece as it is, or packed.
+///
+/// # Errors
+///
+/// As [`Packing::pack`].
+pub(crate) fn packed(plain: Vec<u8>, packing: Option<Packing>) -> io::Result<Vec<u8>> {
+    match packing {
+        Some(packing) => packing.pack(&plain),
+        None => Ok(plain),
+    }
+}

@@ -14,7 +14,7 @@ use super::log_request::{Append, Offsets};
 use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
 use super::staging::{Answer, Placed, Staging};
-use crate::producer_state::{Marker, ProducerBatch, Refusal, SequenceCheck, TransactionStep};
+use crate::producer_state::{Marker, ProducerBatch, SequenceCheck, TransactionStep};
 use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOrigin, AppendOutcome, LogError};
 
@@ -51,12 +51,9 @@ impl LogTail {
 
     /// What clients send behind an append that has failed is refused like it, if they can send that again.
     fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
-        let refusal = match error {
-            LogError::EpochOver { .. } => Refusal::EpochOver,
-            error if error.is_passing() => Refusal::Storage,
-            _ => return,
-        };
-        if offsets == Offsets::Assigned {
+        if offsets == Offsets::Assigned
+            && let Some(refusal) = error.passing_refusal()
+        {
             let headers = append.batches.iter().map(Batch::header);
             self.log.note_refused(headers, refusal, error.to_string());
         }
@@ -408,9 +405,9 @@ impl LogTail {
         if let Err(cut_error) = self.cut_to_end() {
             self.poison(&cut_error);
         }
-        if error.is_passing() {
+        if let Some(refusal) = error.passing_refusal() {
             let staged = round.staging.batches.iter().map(|batch| &batch.header);
-            self.log.note_refused(staged, Refusal::Storage, error.to_string());
+            self.log.note_refused(staged, refusal, error.to_string());
         }
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {

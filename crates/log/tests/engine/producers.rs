@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, read_to_end};
-use logway_log::{AppendBatches, AppendOutcome, LogConfig, LogDir, LogDirOptions, LogError};
+use logway_log::{AppendBatches, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError};
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, Sequence};
 
 use crate::support::*;
@@ -72,6 +72,14 @@ fn assert_behind(result: Result<AppendOutcome, LogError>, refused: i32) {
     );
 }
 
+/// Writes some records, and a batch of the producer unless its first one is still to come.
+fn write_before(log: &Log, first: i32) {
+    append_records(log, 1, 10);
+    if first > 0 {
+        append(log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    }
+}
+
 #[test]
 fn what_was_sent_behind_a_batch_that_the_disk_had_no_room_for_is_taken_behind_it() {
     // Of one producer the log knows a batch, of the other none.
@@ -79,10 +87,7 @@ fn what_was_sent_behind_a_batch_that_the_disk_had_no_room_for_is_taken_behind_it
         let disk = TestDisk::new(1);
         let dir = disk.open();
         let log = disk.log(&dir);
-        append_records(&log, 1, 10);
-        if first > 0 {
-            append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
-        }
+        write_before(&log, first);
         disk.leave_free(0);
         let error = append(&log, producer_batch(7, 0, first, 1)).expect_err("the disk is full");
         assert!(error.is_disk_full(), "{error}");
@@ -155,10 +160,7 @@ fn what_was_sent_behind_a_batch_of_an_epoch_that_is_over_is_taken_behind_it() {
         let disk = TestDisk::new(1);
         let dir = disk.open();
         let log = disk.log(&dir);
-        append_records(&log, 1, 10);
-        if first > 0 {
-            append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
-        }
+        write_before(&log, first);
         disk.fs.hold_syncs();
         let with_the_writer = log.append(append_of(batch(1, 10)));
         disk.fs.wait_for_held_syncs(1);

@@ -119,6 +119,7 @@ pub(crate) async fn watch(
     let _request: InfoRequest = inbound.only().await?;
     let mut ticks = interval(LOOK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The looks are kept between ticks: those that nobody has are forgotten.
     let (mut last, mut _kept) = (None, None);
     loop {
         ticks.tick().await;

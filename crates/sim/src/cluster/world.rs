@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::life::End;
-use super::machine::{Machine, Serving, Surroundings};
+use super::machine::{Machine, Served, Serving, Surroundings};
 use super::moves::{Mover, favour};
 use super::mutation::ClusterMutation;
 use super::network::Network;
@@ -190,8 +190,7 @@ impl World {
             }
         }
         if self.plan.has_transactions {
-            let served = self.clients.serving.get(1);
-            let served = served.ok_or_else(|| Violation::new("node 1 has ended"))?;
+            let served = self.first_node()?;
             topics.push(self.new_topic(&transactional::TOPIC_PLAN));
             topics.extend(transactional::coordinator_topics(&served.node.settings));
         }
@@ -199,10 +198,14 @@ impl World {
         self.until("all are in sync", FOUNDED_WITHIN, |world| world.are_all_in_sync()).await
     }
 
+    /// The node that has founded the cluster, while it serves.
+    pub(super) fn first_node(&self) -> Result<Served, Violation> {
+        self.clients.serving.get(1).ok_or_else(|| Violation::new("node 1 has ended"))
+    }
+
     /// Has the first node make topics.
     pub(super) async fn submit_topics(&self, topics: Vec<NewTopic>) -> Result<(), Violation> {
-        let served = self.clients.serving.get(1);
-        let served = served.ok_or_else(|| Violation::new("node 1 has ended"))?;
+        let served = self.first_node()?;
         let create = CreateTopics { topics, validate_only: false };
         let created = timeout(FOUNDED_WITHIN, served.node.quorum.submit(create)).await;
         let created = created.map_err(|_| Violation::new("the topics are not made in time"))?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use logway_model::{Offset, PartitionId, TimestampMs};
 
+use crate::channel::place::Place;
 use crate::event::Event;
 
 /// How much may wait in memory before no more is fetched.
@@ -37,28 +38,20 @@ pub(super) struct Waiting {
     pub(super) event: Event,
 }
 
-/// Where an event is.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::channel) struct Place {
-    pub(super) partition: PartitionId,
-    pub(super) offset: Offset,
-    timestamp: TimestampMs,
-}
-
 /// Events that were taken, with what is to be committed for them.
 #[derive(Debug, Default)]
 pub(in crate::channel) struct TopicTake {
     pub(super) generation: u64,
-    /// Of each event.
-    pub(super) places: Vec<Place>,
+    /// Where each event is, and when it was written.
+    places: Vec<(Place, TimestampMs)>,
     /// What is to be read next of each partition, when the take is committed.
     pub(super) next: Vec<(PartitionId, Offset)>,
 }
 
 impl TopicTake {
     /// Where one of its events is.
-    pub(in crate::channel) fn place(&self, index: usize) -> (PartitionId, Offset) {
-        (self.places[index].partition, self.places[index].offset)
+    pub(in crate::channel) fn place(&self, index: usize) -> Place {
+        self.places[index].0
     }
 
     /// Whether nothing was taken.
@@ -123,7 +116,7 @@ impl Cursor {
                 self.ready_bytes -= event.size_bytes();
                 let oldest = partition.taken.get_or_insert(timestamp);
                 *oldest = (*oldest).min(timestamp);
-                take.places.push(Place { partition: *id, offset, timestamp });
+                take.places.push((Place { partition: *id, offset }, timestamp));
                 events.push(event);
             }
             let next = partition.ready.front().map_or(partition.next, |waiting| waiting.offset);
@@ -147,11 +140,10 @@ impl Cursor {
                 partition.taken = None;
             }
         }
-        for (place, event) in take.places.iter().zip(events).rev() {
+        for (&(place, timestamp), event) in take.places.iter().zip(events).rev() {
             let Some(partition) = self.partitions.get_mut(&place.partition) else { continue };
-            let Place { offset, timestamp, .. } = *place;
             self.ready_bytes += event.size_bytes();
-            partition.ready.push_front(Waiting { offset, timestamp, event });
+            partition.ready.push_front(Waiting { offset: place.offset, timestamp, event });
         }
     }
 

@@ -180,7 +180,7 @@ impl TopicQueue {
 
     /// A name that an event keeps, however often it is taken.
     pub(super) fn event_id(&self, take: &TopicTake, index: usize, event: &Event) -> String {
-        let place = &take.places[index];
+        let place = take.place(index);
         let own = self.format.id(event).map(str::to_owned);
         own.unwrap_or_else(|| format!("{}-{}-{}", self.topic, place.partition.0, place.offset.0))
     }

@@ -5,7 +5,7 @@ use std::io;
 use logway_log::random_uuid;
 
 use super::sequence::{SequenceFile, Value};
-use crate::codec::packing::Packing;
+use crate::codec::packing::{Packing, packed};
 use crate::codec::serializer::Serializer;
 use crate::error::StartError;
 use crate::event::Event;
@@ -86,10 +86,7 @@ impl Encoder {
             Kind::Stream { serializer, packing } => {
                 let mut plain = if is_first { serializer.begin() } else { Vec::new() };
                 plain.extend(serializer.events(events));
-                match packing {
-                    Some(packing) => packing.pack(&plain),
-                    None => Ok(plain),
-                }
+                packed(plain, *packing)
             }
             Kind::Sequence(file) => {
                 let mut bytes = if is_first { file.head() } else { Vec::new() };

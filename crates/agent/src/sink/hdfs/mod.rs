@@ -21,10 +21,11 @@ pub(crate) use self::declaration::DECLARATION;
 use self::file::{GrowingFile, Tries, complete};
 use self::form::Form;
 use self::naming::Naming;
+use super::paths::sorted;
 use super::rolling::{Extent, Rolling};
 use super::{Ending, Sending, Sink, SinkContext};
 use crate::channel::Taken;
-use crate::error::{Partly, SinkError, StartError};
+use crate::error::{SinkError, StartError};
 use crate::event::Event;
 use crate::interceptor::now_ms;
 use crate::settings::Settings;
@@ -84,11 +85,8 @@ fn rolling(settings: &Settings) -> Rolling {
 impl HdfsSink {
     async fn write(&mut self, batch: &Taken) -> Result<(), SinkError> {
         self.tend();
-        let (buckets, refused) = self.naming.buckets(batch);
-        if !refused.is_empty() {
-            // The rest comes again without them.
-            return Err(SinkError::Partly(Partly { refused, ..Partly::default() }));
-        }
+        let now_ms = now_ms();
+        let buckets = sorted(batch, |event| self.naming.bucket(event, now_ms))?;
         for (bucket, indices) in buckets {
             let mut left = &indices[..];
             while !left.is_empty() {

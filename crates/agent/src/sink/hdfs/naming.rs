@@ -1,12 +1,8 @@
 //! Which files events are in, and what those are called (Flume's `BucketWriter` and `BucketPath`).
 
-use std::collections::BTreeMap;
-
 use super::client::PATH_BYTES_MAX;
-use crate::channel::Taken;
 use crate::error::{StartError, because};
 use crate::event::Event;
-use crate::interceptor::now_ms;
 use crate::settings::Settings;
 use crate::sink::paths::directory;
 use crate::sink::template::{Template, stated_ms};
@@ -35,9 +31,6 @@ struct Rounding {
     of: i64,
     multiple: i64,
 }
-
-/// Events of a batch by the bucket that they are in, and those that cannot be in one, with the reason.
-pub(super) type Buckets = (BTreeMap<String, Vec<usize>>, Vec<(usize, String)>);
 
 impl Naming {
     pub(super) fn new(
@@ -77,21 +70,8 @@ impl Naming {
         })
     }
 
-    /// The bucket of each event: the path and the beginning of the name of its file.
-    pub(super) fn buckets(&self, batch: &Taken) -> Buckets {
-        let mut buckets: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        let mut refused = Vec::new();
-        let now_ms = now_ms();
-        for (index, event) in batch.events.iter().enumerate() {
-            match self.bucket(event, now_ms) {
-                Ok(bucket) => buckets.entry(bucket).or_default().push(index),
-                Err(reason) => refused.push((index, reason)),
-            }
-        }
-        (buckets, refused)
-    }
-
-    fn bucket(&self, event: &Event, now_ms: i64) -> Result<String, String> {
+    /// The bucket of an event: the path and the beginning of the name of its file.
+    pub(super) fn bucket(&self, event: &Event, now_ms: i64) -> Result<String, String> {
         let time_ms = match self.uses_local_time {
             true => Some(now_ms),
             false => stated_ms(event),

@@ -4,7 +4,7 @@ use std::io;
 
 use super::parquet;
 use crate::channel::Place;
-use crate::codec::packing::Packing;
+use crate::codec::packing::{Packing, packed};
 use crate::codec::serializer::Serializer;
 use crate::error::StartError;
 use crate::event::Event;
@@ -73,9 +73,6 @@ impl Form {
         };
         let mut plain = serializer.begin();
         events.chunks(BLOCK_EVENTS).for_each(|some| plain.extend(serializer.events(some)));
-        match packing {
-            Some(packing) => packing.pack(&plain),
-            None => Ok(plain),
-        }
+        packed(plain, packing)
     }
 }

@@ -19,7 +19,7 @@ use super::hdfs::client::{PATH_BYTES_MAX, located};
 use super::{Gathering, Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::error::{Partly, SinkError, StartError};
+use crate::error::{SinkError, StartError};
 use crate::http_client::CONNECT_TIMEOUT;
 use crate::tls;
 
@@ -178,12 +178,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
 
 impl ObjectStore {
     async fn write(&mut self, batch: &Taken) -> Result<(), SinkError> {
-        let (objects, refused) = self.names.objects(batch);
-        if !refused.is_empty() {
-            // The rest comes again without them.
-            return Err(SinkError::Partly(Partly { refused, ..Partly::default() }));
-        }
-        for (directory, events) in objects {
+        for (directory, events) in self.names.objects(batch)? {
             let name = self.names.name(batch, &events);
             let places: Vec<_> = events.iter().map(|index| batch.place(*index)).collect();
             let events: Vec<_> = events.iter().map(|index| batch.events[*index].clone()).collect();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use crate::channel::Taken;
-use crate::error::StartError;
-use crate::sink::paths::directory;
+use crate::error::{SinkError, StartError};
+use crate::sink::paths::{directory, sorted};
 use crate::sink::template::Template;
 
 /// The longest name of an object behind its last slash, beside the prefix and the extension.
@@ -22,9 +22,6 @@ pub(super) struct Names {
     extension: String,
     bytes_max: usize,
 }
-
-/// Events of a batch by the path of their object, and those that cannot be in one, with the reason.
-type Sorted = (BTreeMap<String, Vec<usize>>, Vec<(usize, String)>);
 
 impl Names {
     pub(super) fn new(
@@ -44,16 +41,9 @@ impl Names {
         Ok(Names { path, is_absolute, prefix: prefix.to_owned(), extension, bytes_max })
     }
 
-    pub(super) fn objects(&self, batch: &Taken) -> Sorted {
-        let mut objects: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        let mut refused = Vec::new();
-        for (index, event) in batch.events.iter().enumerate() {
-            match self.directory(&self.path.of_at(event, batch.began_ms())) {
-                Ok(directory) => objects.entry(directory).or_default().push(index),
-                Err(reason) => refused.push((index, reason)),
-            }
-        }
-        (objects, refused)
+    /// The events of each object, by its path.
+    pub(super) fn objects(&self, batch: &Taken) -> Result<BTreeMap<String, Vec<usize>>, SinkError> {
+        sorted(batch, |event| self.directory(&self.path.of_at(event, batch.began_ms())))
     }
 
     fn directory(&self, path: &str) -> Result<String, String> {

@@ -73,9 +73,9 @@ fn write_group(
 ) -> Result<(), ParquetError> {
     let place = |index: usize| Place::of(&events[index]).or(places[index]);
     let places: Vec<Option<Place>> = (0..events.len()).map(place).collect();
-    let offsets = places.iter().map(|place| place.map(|place| place.offset));
+    let offsets = places.iter().map(|place| place.map(|place| place.offset.0));
     write_optional::<Int64Type>(group, offsets)?;
-    let partitions = places.iter().map(|place| place.map(|place| place.partition));
+    let partitions = places.iter().map(|place| place.map(|place| place.partition.0));
     write_optional::<Int32Type>(group, partitions)?;
     let times: Vec<i64> = events.iter().map(time_ms).collect();
     write::<Int64Type>(group, &times, None, None)?;
@@ -148,6 +148,7 @@ impl MapLevels {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use logway_model::{Offset, PartitionId};
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     use super::*;
@@ -164,7 +165,7 @@ mod tests {
             event("two", &[]),
             event("three", &[("timestamp", "1000"), ("offset", "7"), ("partition", "3")]),
         ];
-        let place = Place { partition: 1, offset: 41 };
+        let place = Place { partition: PartitionId(1), offset: Offset(41) };
         for is_packed in [false, true] {
             let bytes = body(&events, &[Some(place), None, Some(place)], is_packed);
             let bytes = Bytes::from(bytes.expect("is written"));

@@ -9,7 +9,6 @@ use std::time::Duration;
 use logway_log::fs::sim::Rng;
 use logway_metadata::controller::NewTopic;
 use logway_model::BrokerId;
-use tokio::task::JoinSet;
 
 use super::{STEP_MAX, TRIES};
 use crate::cluster::life::End;
@@ -67,9 +66,7 @@ impl World {
 
     /// Makes what transactions need, each in its place.
     async fn create_transactional(&mut self) -> Result<(), Violation> {
-        let Some(served) = self.clients.serving.get(COORDINATOR) else {
-            return Err(Violation::new("the coordinator's node has ended"));
-        };
+        let served = self.first_node()?;
         let placed = |topic: NewTopic, nodes: [usize; 3]| {
             let replicas: Vec<BrokerId> = nodes.map(node_number).to_vec();
             let assignments = (0..PARTITIONS).map(|number| (number, replicas.clone())).collect();
@@ -87,9 +84,8 @@ impl World {
 
     /// Whether the leader ended with a marker that nobody else has, while others were in sync.
     async fn commit_unheard(&mut self) -> Result<bool, Violation> {
-        let (random, clients) = (Rng::new(self.random.next_u64()), self.clients.clone());
-        let late = JoinSet::new();
-        let mut producer = TransactionalProducer { owner: OWNER, random, clients, late };
+        let random = Rng::new(self.random.next_u64());
+        let mut producer = TransactionalProducer::new(OWNER, random, self.clients.clone());
         let Some(open) = producer.open(0, STEP_MAX).await else { return Ok(false) };
         let before = self.end_of(LEADER, PLACE);
         for follower in FOLLOWERS {

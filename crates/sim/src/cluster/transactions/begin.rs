@@ -2,7 +2,6 @@
 
 use logway_log::fs::sim::Rng;
 use logway_model::Offset;
-use tokio::task::JoinSet;
 
 use super::consumer::Consumer;
 use super::offset_reader::OffsetReader;
@@ -15,8 +14,8 @@ impl World {
         for owner in 0..IDS {
             for _ in 0..2 {
                 let random = Rng::new(self.random.next_u64());
-                let (clients, late) = (self.clients.clone(), JoinSet::new());
-                self.tasks.spawn(TransactionalProducer { owner, random, clients, late }.run());
+                let producer = TransactionalProducer::new(owner, random, self.clients.clone());
+                self.tasks.spawn(producer.run());
             }
         }
         for place in data_places() {

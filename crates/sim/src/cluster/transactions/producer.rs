@@ -30,11 +30,11 @@ const TIMEOUTS_MS: [i32; 3] = [400, 1_500, 3_000];
 
 /// One of the processes that share a transactional id.
 pub(in crate::cluster) struct TransactionalProducer {
-    pub(in crate::cluster) owner: usize,
-    pub(in crate::cluster) random: Rng,
-    pub(in crate::cluster) clients: Clients,
+    owner: usize,
+    random: Rng,
+    clients: Clients,
     /// What is on its way by a second connection. Nobody waits for its answers.
-    pub(in crate::cluster) late: JoinSet<()>,
+    late: JoinSet<()>,
 }
 
 /// A batch of a transaction that was sent at least once.
@@ -45,6 +45,15 @@ struct Part {
 }
 
 impl TransactionalProducer {
+    /// One that has nothing under way.
+    pub(in crate::cluster) fn new(
+        owner: usize,
+        random: Rng,
+        clients: Clients,
+    ) -> TransactionalProducer {
+        TransactionalProducer { owner, random, clients, late: JoinSet::new() }
+    }
+
     pub(super) async fn run(mut self) {
         while !self.clients.is_over() {
             let away_ms = [200, 200, 1_500][self.random.below(3)];
