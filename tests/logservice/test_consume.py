@@ -56,11 +56,17 @@ class Consume(unittest.TestCase):
         self.assertEqual(self.consume(LOG, *cheap, "--field", "user.name", "--field", "price"),
                          [b'{"price":1.10,"user":{"name":"Ann"}}', b'{"price":9,"user":{"name":"Bob"}}'])
 
+    def test_records_that_a_filter_cannot_judge_are_counted(self):
+        done = logway("consume", LOG, "--grpc", self.broker.log_service, "-e", "--filter", "!has(value.user)")
+        self.assertEqual((done.returncode, done.stdout.splitlines()), (0, VALUES[3:]))
+        self.assertIn(b"warning: 1 records are left out because the filter has no result", done.stderr)
+
     def test_what_went_wrong_is_told_with_a_hint(self):
         address = self.broker.log_service
         for words, expected in [
             ((LOG, "--grpc", address, "-e", "--filter", "value."), "filter.expression, at byte"),
             ((LOG, "--grpc", address, "-e", "-o", "2", "--field", "id"), "record 2 cannot be projected"),
+            ((LOG, "--grpc", address, "-e", "-o", "99"), f"offset 99 of {LOG}-0 is out of range: it ends at 4"),
             (("nowhere", "--grpc", address, "-e"), "there is no log 'nowhere'"),
             ((LOG, "--grpc", self.broker.http, "-e"), self.broker.http),
             ((LOG, "--grpc", "127.0.0.1:1", "-e"), "cannot connect to 127.0.0.1:1"),

@@ -17,6 +17,8 @@ from harness.waiting import wait_until
 
 SETTINGS = {"logservice.listen": "127.0.0.1:0", "logservice.logspec.listen": "127.0.0.1:0=spec"}
 DISK_BYTES = 96 * MEBIBYTE
+# Watches that end at a leader which cannot be reached. Each lasts until the next look.
+RETRIES_MAX = 200
 
 
 def request(sequence: int, *proposals: bytes) -> spec_pb2.AppendRequest:
@@ -54,6 +56,17 @@ class LogspecOfFollowers(unittest.TestCase):
         wait_until(is_ok, "an append that succeeds", DEADLINE_S)
         return list(replies[-1].ok.indexes)
 
+    def until_redirected(self, service, watching):
+        """Watches until nobody leads. Before the cluster knows that, the leader cannot be reached, which ends a watch."""
+        for _ in range(RETRIES_MAX):
+            try:
+                self.assertEqual([reply.WhichOneof("Reply") for reply in watching], ["redirect"])
+                return
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error)
+            watching = service.InfoStream(spec_pb2.InfoRequest(), timeout=DEADLINE_S)
+        self.fail("it is never redirected")
+
     def test_redirect_where_nobody_leads(self):
         cluster = self.start("logservice-redirect", 1)
         with connect(cluster.nodes[0].log_service) as channel:
@@ -69,7 +82,7 @@ class LogspecOfFollowers(unittest.TestCase):
 
         # Its one replica is gone with it, and two of three nodes agree that nobody leads.
         cluster.node(leader).kill()
-        self.assertEqual([reply.WhichOneof("Reply") for reply in watching], ["redirect"])
+        self.until_redirected(service, watching)
         replies = {
             "Info": service.Info(spec_pb2.InfoRequest(), timeout=DEADLINE_S),
             "Discard": service.Discard(spec_pb2.DiscardRequest(firstIndex=2), timeout=DEADLINE_S),

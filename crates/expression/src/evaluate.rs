@@ -57,6 +57,15 @@ pub(super) fn text(root: &Node, record: &Record, json: Option<&Json>) -> Option<
     })
 }
 
+/// Whether it is something within the value.
+fn is_of_value(node: &Node) -> bool {
+    match node {
+        Node::Name(name) => *name == Name::Value,
+        Node::Field(of, _) | Node::Index(of, _) => is_of_value(of),
+        _ => false,
+    }
+}
+
 struct Evaluation<'a> {
     record: &'a Record,
     json: Option<&'a Json>,
@@ -102,6 +111,8 @@ impl<'a> Evaluation<'a> {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 Value::Bool(self.compare(*comparison, &left, &right)?)
             }
+            // Nobody knows what a value has that cannot be read.
+            Node::Has(field) if is_of_value(field) && self.is_unreadable() => return Err(NoResult),
             Node::Has(field) => Value::Bool(self.value(field).is_ok()),
             Node::Size(of) => {
                 let size = match self.value(of)? {
@@ -129,6 +140,10 @@ impl<'a> Evaluation<'a> {
                 })
             }
         })
+    }
+
+    fn is_unreadable(&self) -> bool {
+        self.json.is_none() && self.record.value.is_some()
     }
 
     fn truth(&mut self, node: &'a Node) -> Result<bool, NoResult> {

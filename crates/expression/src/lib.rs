@@ -234,8 +234,14 @@ mod tests {
     fn without_a_value_there_is_no_result() {
         let of_value = Expression::new("value.a == 1 || true").expect("is one");
         assert!(is_true(&of_value, "no JSON"), "the other side decides");
-        let of_value = Expression::new("value.a == 1").expect("is one");
-        assert!(!is_true(&of_value, "no JSON"));
+        for text in ["value.a == 1", "has(value.a)", "!has(value.a)", "!has(value.a[0].b)"] {
+            let of_value = Expression::new(text).expect("is one");
+            assert_eq!(of_value.evaluate(&record("no JSON"), None).result, None, "{text}");
+        }
+        // A record without a value has no fields.
+        let tombstone = Record { value: None, ..record("") };
+        let has = Expression::new("!has(value.a) && !has(headers.a)").expect("is one");
+        assert_eq!(has.evaluate(&tombstone, None).result, Some(true));
     }
 
     #[test]

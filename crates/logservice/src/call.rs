@@ -160,6 +160,26 @@ impl Call {
         Reply::Message(self.unread.pieces(message, share))
     }
 
+    /// The share of a reply that was made: what was taken before, or what is to be had at once. A small reply has none.
+    pub(crate) fn reply_share(
+        &self,
+        taken: Option<BudgetShare>,
+        size_bytes: usize,
+    ) -> Result<Option<BudgetShare>, NoRoom> {
+        let replies = &self.node().memory.replies;
+        match taken {
+            _ if size_bytes <= UNCOUNTED_BYTES => Ok(None),
+            // A reply that is larger than all of the memory has all of it.
+            Some(share) if share.bytes() >= size_bytes.min(replies.limit_bytes()) => {
+                Ok(Some(share.cut_to(size_bytes)))
+            }
+            other => {
+                drop(other);
+                replies.try_take(size_bytes).map(Some).ok_or(NoRoom)
+            }
+        }
+    }
+
     /// Takes memory for a reply, when it is its client's turn.
     pub(crate) async fn reply_memory(&self, size_bytes: usize) -> BudgetShare {
         let client = (self.known.principal.clone(), self.host);
@@ -174,6 +194,10 @@ impl Call {
         replies.reserve().await.map_err(|_| Status::stopping())
     }
 }
+
+/// There is no memory for a reply now. Who waits for some with [`Call::reply_memory`] drops the reply first, and makes it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom;
 
 /// What came of a call with one reply.
 pub(crate) type Outcome = Result<Bytes, Status>;

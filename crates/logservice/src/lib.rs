@@ -16,6 +16,7 @@
 
 mod append;
 mod authentication;
+mod building;
 mod call;
 mod client;
 mod connection;

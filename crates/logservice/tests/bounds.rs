@@ -10,6 +10,10 @@ use logway_logservice::messages::log::read_request::From;
 use logway_logservice::messages::log::{
     Append, Filter, OpenAppend, ReadReply, ReadRequest, ValueSchema, value_schema,
 };
+use logway_logservice::messages::logspec;
+use logway_model::TimestampMs;
+use logway_record::{BatchBuilder, Compression};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// The least memory of requests that there may be. Replies have half of it.
@@ -92,14 +96,87 @@ async fn who_takes_nothing_of_its_last_reply_does_not_keep_others_from_memory() 
 
 /// A reply of more than half of the memory, which few can have at a time.
 async fn with_a_large_record(door: &Door) -> ReadRequest {
+    with_a_record(door, LARGE_BYTES).await
+}
+
+async fn with_a_record(door: &Door, bytes: usize) -> ReadRequest {
     door.create("large", 1, &[]).await;
     let mut client = door.client().await;
+    // Beside a stream that has appended nothing yet.
+    let mut idle = client.open_append(OpenAppend::default()).await;
+    idle.opened().await;
     let mut appending = client.open_append(OpenAppend::default()).await;
     appending.opened().await;
-    let large = record("x".repeat(LARGE_BYTES));
+    let large = record("x".repeat(bytes));
     appending.append(Append { records: vec![large], ..append("large", 1, &[]) });
     appending.appended().await;
     ReadRequest { records_max: 1, ..of("large") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_may_unpack_to_much_and_not_to_any_size() {
+    const MEBIBYTE: usize = 1 << 20;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    for log in ["packed", "spec"] {
+        door.create(log, 1, &[]).await;
+        for mebibytes in [1, 5, 40, 70] {
+            let mut batch = BatchBuilder::new(Compression::Zstd);
+            for _ in 0..mebibytes {
+                let value = vec![b'x'; MEBIBYTE - 100];
+                batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
+            }
+            door.append_batch(log, batch.finish().expect("is one")).await;
+        }
+    }
+    let mut client = door.client().await;
+    let mut reading = client.read(of("packed")).await;
+    let mut next = 0;
+    while next < 46 {
+        let reply: ReadReply = reading.next().await.expect("is sent").expect("goes on");
+        for record in reply.records {
+            assert_eq!(record.offset, next);
+            next += 1;
+        }
+    }
+    let ended = reading.ended().await;
+    assert!(ended.code == 9 && ended.details.contains("BATCH_TOO_LARGE"), "{ended:?}");
+    assert!(ended.details.contains("115"), "it tells the offset: {ended:?}");
+
+    let mut client = door.logspec_client().await;
+    let mut reading = client.call("/logspec.Log/Read").await;
+    reading.send(&logspec::ReadRequest { next_index: 1 });
+    let mut entries = 0;
+    while entries < 46 {
+        let reply: logspec::ReadReply = reading.next().await.expect("is sent").expect("goes on");
+        let Some(logspec::read_reply::Reply::Ok(ok)) = reply.reply else { panic!("entries") };
+        entries += ok.entries.len();
+    }
+    let ended = reading.ended().await;
+    assert!(ended.code == 9 && ended.details.contains("BATCH_TOO_LARGE"), "{ended:?}");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_have_replies_larger_than_all_that_replies_may_hold() {
+    const READERS: usize = 4;
+    const READS: usize = 3;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
+    let request = with_a_record(&door, 700_000).await;
+    let mut readers = JoinSet::new();
+    for _ in 0..READERS {
+        let (mut client, request) = (door.client().await, request.clone());
+        readers.spawn(async move {
+            for _ in 0..READS {
+                let read: Option<ReadReply> =
+                    client.read(request.clone()).await.next().await.expect("has its turn");
+                assert_eq!(read.map(|reply| reply.records.len()), Some(1));
+            }
+        });
+    }
+    readers.join_all().await;
+    door.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,19 +2,15 @@
 
 mod common;
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use common::{Appending, Client, Door, Ended, append};
 use logway_logservice::messages::log::append_reply::Reply as AppendReplyKind;
 use logway_logservice::messages::log::{
     Append, AppendOpened, NewRecord, OpenAppend, ReadReply, ReadRequest, SessionPosition,
 };
-use logway_model::{PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs};
-use logway_node::streams::anywhere::{Partition, Until};
+use logway_model::{ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{BatchBuilder, Compression};
 use tempfile::TempDir;
-use tokio::time::Instant;
 
 const ABORTED: i32 = 10;
 const FAILED_PRECONDITION: i32 = 9;
@@ -64,8 +60,6 @@ async fn refused(client: &mut Client, session: Bytes) -> Ended {
 
 /// Appends as a Kafka client does, which names its id itself.
 async fn append_as_producer(door: &Door, id: i64, values: &[&str]) {
-    let image = door.node.image();
-    let topic = image.topic("clicks").expect("is there").id;
     let mut batch = BatchBuilder::new(Compression::None).with_producer(
         ProducerId(id),
         ProducerEpoch(0),
@@ -74,11 +68,7 @@ async fn append_as_producer(door: &Door, id: i64, values: &[&str]) {
     for value in values {
         batch.append(TimestampMs(1), None, Some(value.as_bytes()), &[]).expect("fits");
     }
-    let partition = Partition { topic, number: PartitionId(0) };
-    let batches = vec![(partition, batch.finish().expect("is one"))];
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let outcome = door.node.append_anywhere(batches, Until::Committed, deadline).await;
-    outcome.into_iter().next().expect("one").expect("is appended");
+    door.append_batch("clicks", batch.finish().expect("is one")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

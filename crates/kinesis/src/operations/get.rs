@@ -86,8 +86,12 @@ async fn read_records(call: &Call, stream: &mut Option<TopicId>) -> Result<Reply
     let (mut read_bytes, mut paid_bytes) = (FIRST_READ_BYTES, READ_BYTES);
     let mut records = ShardRecords::from(iterator.offset);
     let end = loop {
-        let wish =
-            PartitionWish { offset: records.next, max_bytes: read_bytes, wait: Duration::ZERO };
+        let wish = PartitionWish {
+            offset: records.next,
+            max_bytes: read_bytes,
+            first_max_bytes: u32::MAX,
+            wait: Duration::ZERO,
+        };
         let read = read_from(call, &found, number, wish).await?;
         records.next = records.next.max(read.start);
         let has_room = records.add(call, (number, shard), read.batches, (limit, BYTES_MAX)).await?;

@@ -219,7 +219,12 @@ impl Follower {
             return Ok(None);
         }
         let held = call.service.node.memory.building.take(HELD_BYTES).await;
-        let wish = PartitionWish { offset: self.next, max_bytes: READ_BYTES, wait: Duration::ZERO };
+        let wish = PartitionWish {
+            offset: self.next,
+            max_bytes: READ_BYTES,
+            first_max_bytes: u32::MAX,
+            wait: Duration::ZERO,
+        };
         let read = read_from(call, &found, self.number, wish).await?;
         let mut records = ShardRecords::from(self.next.max(read.start));
         let limits = (RECORDS_MAX, 2 * READ_BYTES as usize);
@@ -245,7 +250,8 @@ impl Follower {
         wait: Duration,
         mut images: watch::Receiver<impl Send + Sync>,
     ) -> Result<bool, ApiError> {
-        let wish = PartitionWish { offset: self.next, max_bytes: 0, wait };
+        let wish =
+            PartitionWish { offset: self.next, max_bytes: 0, first_max_bytes: u32::MAX, wait };
         let mut waiting = pin!(read_from(&self.call, found, self.number, wish));
         loop {
             tokio::select! {

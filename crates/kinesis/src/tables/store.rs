@@ -325,8 +325,12 @@ impl Table {
             return Err(failed("the log of the table has changed"));
         }
         while view.next < end {
-            let wish =
-                PartitionWish { offset: view.next, max_bytes: READ_BYTES, wait: Duration::ZERO };
+            let wish = PartitionWish {
+                offset: view.next,
+                max_bytes: READ_BYTES,
+                first_max_bytes: u32::MAX,
+                wait: Duration::ZERO,
+            };
             let read = node.read_anywhere(self.partition, wish).await.map_err(of_failure)?;
             let before = view.next;
             take_over(node, view, read.batches, tried.as_deref_mut()).await?;

@@ -59,12 +59,14 @@ pub(crate) async fn append(
     let _open = Open::of(&call.service.metrics.appends_open);
     let first = timeout(FIRST_MESSAGE_MAX, inbound.next()).await;
     let first = first.unwrap_or_else(|_| Err(Status::late()))?;
-    let Some(first) = first else { return Ok(()) };
-    let Request::Open(open) = Request::decode(first.bytes)? else {
+    let Some(Received { bytes, share }) = first else { return Ok(()) };
+    let Request::Open(open) = Request::decode(bytes)? else {
         return Err(Status::invalid("a stream of appends begins with 'open'")
             .remedy("send 'open' first, and then the appends"));
     };
     let open: OpenAppend = decoded(open)?;
+    // An append may need all of the memory that this is a part of.
+    drop(share);
     let until = match known_value("open.acknowledgement", open.acknowledgement)? {
         Acknowledgement::Flushed => Until::Flushed,
         Acknowledgement::Committed | Acknowledgement::Unspecified => Until::Committed,

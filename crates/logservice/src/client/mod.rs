@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Request};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use logway_client::{BrokerAddress, ClientError, ConnectionOptions, Security, open_stream};
 use logway_metadata::sasl::SaslMechanism;
 use prost::Message;
@@ -41,6 +42,12 @@ const REPLY_BYTES_MAX: usize = 256 << 20;
 
 /// What may come before it is read: a reply, and the next one.
 const WINDOW_BYTES: u32 = 2 << 20;
+
+/// What a server sends at once. Each frame costs a head and a round through the library.
+const FRAME_BYTES: u32 = 128 << 10;
+
+/// A server that says nothing for so long is asked whether it is there, and has as long to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Appends that wait for the connection.
 const APPENDS_AHEAD: usize = 16;
@@ -149,6 +156,10 @@ impl LogClient {
         let handshake = handshake
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(4 * WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL)
             .handshake(TokioIo::new(stream));
         let shaken = handshake.await;
         let (sender, connection) = shaken.map_err(|_| no_http2(NoHttp2::Closed))?;

@@ -13,13 +13,14 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 
 use super::{index_of, is_leaderless, offset_of, partition, redirect};
-use crate::call::Call;
+use crate::building::{Building, Room, Unmade};
+use crate::call::{Call, NoRoom};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed};
 use crate::grpc::status::{Code, Status};
 use crate::messages::logspec::read_reply::{Ok as ReadOk, Reply as ReadReplyKind};
 use crate::messages::logspec::{Entry, ReadReply, ReadRequest};
-use crate::read::{UNPACKED_MAX, unreadable};
+use crate::read::unreadable;
 
 /// What is read at a time. The first batch may be larger.
 const PIECE_BYTES: u32 = 512 << 10;
@@ -45,6 +46,8 @@ pub(crate) async fn read(
     drop(inbound);
     let mut next = offset_of(request.next_index)?;
     let of_log = partition(&call, &log, Operation::Read)?;
+    let mut building = Building::default();
+    let mut reserved = None;
     loop {
         call.await_quota(QuotaKey::ConsumerByteRate).await;
         let permit = call.room(&replies).await?;
@@ -53,49 +56,76 @@ pub(crate) async fn read(
             let message = "the log was deleted and made again";
             return Err(Status::new(Code::NotFound, "UNKNOWN_LOG", message).with("log", &log));
         }
-        let kind = match step(&call, of_log, next).await {
+        let kind = match step(&call, of_log, next, &building).await {
             Ok(Step::Entries { entries, end }) => {
-                next = end;
-                ReadReplyKind::Ok(ReadOk { entries })
+                let kind = Some(ReadReplyKind::Ok(ReadOk { entries }));
+                let message = framed(&ReadReply { reply: kind });
+                let size_bytes = message.len();
+                match call.reply_share(reserved.take(), size_bytes) {
+                    Ok(share) => {
+                        next = end;
+                        call.charge(QuotaKey::ConsumerByteRate, size_bytes);
+                        permit.send(Reply::Message(call.unread.pieces(message, share)));
+                    }
+                    // It is made again when there is room for it: who waits holds nothing.
+                    Err(NoRoom) => {
+                        drop(message);
+                        reserved = Some(call.reply_memory(size_bytes).await);
+                    }
+                }
+                continue;
             }
             Ok(Step::Nothing) => continue,
+            Ok(Step::Large(until)) => {
+                building.note_large(until);
+                continue;
+            }
             Ok(Step::Truncated) => ReadReplyKind::Truncated(true),
             Ok(Step::Leaderless) => ReadReplyKind::Redirect(redirect()),
             Err(status) => return Err(status.with("log", &log)),
         };
-        let is_last = !matches!(kind, ReadReplyKind::Ok(_));
-        let message = framed(&ReadReply { reply: Some(kind) });
-        call.charge(QuotaKey::ConsumerByteRate, message.len());
-        permit.send(call.reply(message).await);
-        if is_last {
-            return Ok(());
-        }
+        permit.send(call.unread.reply(framed(&ReadReply { reply: Some(kind) })));
+        return Ok(());
     }
 }
 
 enum Step {
-    Entries { entries: Vec<Entry>, end: Offset },
+    Entries {
+        entries: Vec<Entry>,
+        end: Offset,
+    },
     Nothing,
+    /// There is a batch up to this offset that takes more memory than there was for it.
+    Large(Offset),
     Truncated,
     Leaderless,
 }
 
-async fn step(call: &Call, partition: Partition, next: Offset) -> Result<Step, Status> {
+async fn step(
+    call: &Call,
+    partition: Partition,
+    next: Offset,
+    building: &Building,
+) -> Result<Step, Status> {
     let node = call.node();
     let piece_bytes = call.quota_reply_bytes(PIECE_BYTES);
-    let held = node.memory.building.take(3 * PIECE_BYTES as usize).await;
-    let wish = |max_bytes, wait| PartitionWish { offset: next, max_bytes, wait };
+    let room = building.room(&node.memory.building, next).await;
+    let first_max_bytes = room.batch_bytes_max();
+    let wish = |max_bytes, wait| PartitionWish { offset: next, max_bytes, first_max_bytes, wait };
     let read = match node.read_anywhere(partition, wish(piece_bytes, Duration::ZERO)).await {
         Ok(read) => read,
         Err(failure) if failure.code == ErrorCode::OffsetOutOfRange => {
-            drop(held);
+            drop(room);
             return outside(call, partition, next).await;
+        }
+        Err(failure) if failure.code == ErrorCode::MessageTooLarge => {
+            return Ok(Step::Large(next));
         }
         Err(failure) if is_leaderless(&failure) => return Ok(Step::Leaderless),
         Err(failure) => return Err(failure.into()),
     };
     if read.batches.is_empty() {
-        drop(held);
+        drop(room);
         return match node.read_anywhere(partition, wish(0, WAIT_MAX)).await {
             Ok(_) => Ok(Step::Nothing),
             Err(failure) if failure.code == ErrorCode::OffsetOutOfRange => {
@@ -105,7 +135,11 @@ async fn step(call: &Call, partition: Partition, next: Offset) -> Result<Step, S
             Err(failure) => Err(failure.into()),
         };
     }
-    entries(call, read.batches, next).await
+    match entries(call, read.batches, next, &room).await {
+        Ok(step) => Ok(step),
+        Err(Unmade::Larger(until)) => Ok(Step::Large(until)),
+        Err(Unmade::Refused(status)) => Err(status),
+    }
 }
 
 /// An index below the first was discarded; one beyond the end is waited for.
@@ -122,7 +156,12 @@ async fn outside(call: &Call, partition: Partition, next: Offset) -> Result<Step
 }
 
 /// Entries from an offset on, without a gap.
-async fn entries(call: &Call, batches: Bytes, mut next: Offset) -> Result<Step, Status> {
+async fn entries(
+    call: &Call,
+    batches: Bytes,
+    mut next: Offset,
+    room: &Room,
+) -> Result<Step, Unmade> {
     let (mut entries, mut size_bytes) = (Vec::new(), 0);
     let reply_bytes = match call.node().memory.replies.is_short() {
         true => SMALL_REPLY_BYTES,
@@ -134,8 +173,13 @@ async fn entries(call: &Call, batches: Bytes, mut next: Offset) -> Result<Step, 
             continue;
         }
         if !batch.header().attributes.is_control() {
-            let records = call.node().records_of(&batch, UNPACKED_MAX).await?;
-            for record in records.map_err(|error| unreadable(&error))? {
+            let records = match room.records_of(call.node(), &batch).await {
+                Ok(records) => records,
+                // What is before it is sent first.
+                Err(_) if !entries.is_empty() => return Ok(Step::Entries { entries, end: next }),
+                Err(unmade) => return Err(unmade),
+            };
+            for record in records {
                 let record = record.map_err(|error| unreadable(&error))?;
                 if record.offset < next {
                     continue;

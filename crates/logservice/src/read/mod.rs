@@ -36,14 +36,14 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::call::{Call, UNCOUNTED_BYTES};
+use crate::building::{Building, Room, Unmade};
+use crate::call::{Call, NoRoom};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
 use crate::grpc::status::Status;
 use crate::messages::log::{Format, ReadReply, ReadRequest};
 use crate::metrics::Open;
 pub(crate) use begin::out_of_range;
-pub(crate) use records::UNPACKED_MAX;
 use records::{Made, Piece};
 use request::{Checked, checked};
 use selection::Selection;
@@ -104,6 +104,7 @@ pub(crate) async fn read(
         interval,
         told_at: Instant::now(),
         has_told: false,
+        building: Building::default(),
     };
     reader.run(&replies).await
 }
@@ -151,6 +152,7 @@ struct Reader {
     told_at: Instant,
     /// A new reader learns at once where it is.
     has_told: bool,
+    building: Building,
 }
 
 /// What came of a try to make a reply.
@@ -160,6 +162,8 @@ enum Tried {
     Nothing,
     /// The reply takes so many bytes, which are not to be had now.
     NoRoom(usize),
+    /// There is a batch up to this offset that takes more memory than there was for it.
+    Large(Offset),
 }
 
 impl Reader {
@@ -210,6 +214,7 @@ impl Reader {
                 Tried::NoRoom(size_bytes) => {
                     reserved = Some(self.call.reply_memory(size_bytes).await);
                 }
+                Tried::Large(until) => self.building.note_large(until),
             }
         }
     }
@@ -233,36 +238,37 @@ impl Reader {
             true => Some(call.evaluation.acquire().await),
             false => None,
         };
-        // What is read, and what is made of it. A small piece, too, is made of a whole batch.
-        let held = memory.building.take(2 * PIECE_BYTES as usize).await;
-        let read = self.read_piece(piece_bytes, Duration::ZERO).await?;
+        // A small piece, too, is made of a whole batch.
+        let room = self.building.room(&memory.building, self.next).await;
+        let first_max_bytes = room.batch_bytes_max();
+        let Some(read) = self.read_piece(piece_bytes, first_max_bytes, Duration::ZERO).await?
+        else {
+            return Ok(Tried::Large(self.next));
+        };
         self.extent = (read.start, read.end);
         if read.batches.is_empty() {
-            drop((held, share, turn));
+            drop((room, share, turn));
             if is_progress_due {
                 return Ok(Tried::Reply(self.progress()));
             }
             let due = self.interval.saturating_sub(self.told_at.elapsed()).min(WAIT_MAX);
-            self.read_piece(0, due).await?;
+            self.read_piece(0, 0, due).await?;
             return Ok(Tried::Nothing);
         }
         let made = match self.format {
             Format::Batches => self.batches(read),
             Format::Records | Format::Unspecified => {
-                self.records(read, piece_bytes as usize).await?
+                match self.records(read, piece_bytes as usize, &room).await {
+                    Ok(made) => made,
+                    Err(Unmade::Larger(until)) => return Ok(Tried::Large(until)),
+                    Err(Unmade::Refused(status)) => return Err(self.place.about(status)),
+                }
             }
         };
         let size_bytes = made.size_bytes();
-        let share = match share {
-            _ if size_bytes <= UNCOUNTED_BYTES => None,
-            Some(share) if share.bytes() >= size_bytes => Some(share.cut_to(size_bytes)),
-            other => {
-                drop(other);
-                match memory.replies.try_take(size_bytes) {
-                    Some(share) => Some(share),
-                    None => return Ok(Tried::NoRoom(size_bytes)),
-                }
-            }
+        let share = match self.call.reply_share(share, size_bytes) {
+            Ok(share) => share,
+            Err(NoRoom) => return Ok(Tried::NoRoom(size_bytes)),
         };
         Ok(match self.accept(made, share, is_progress_due) {
             Some(reply) => Tried::Reply(reply),
@@ -295,11 +301,18 @@ impl Reader {
         Some(Reply::Message(pieces))
     }
 
-    async fn read_piece(&self, max_bytes: u32, wait: Duration) -> Result<PartitionRead, Status> {
-        let wish = PartitionWish { offset: self.next, max_bytes, wait };
+    /// Reads on; `None` where the first batch is larger than `first_max_bytes`.
+    async fn read_piece(
+        &self,
+        max_bytes: u32,
+        first_max_bytes: u32,
+        wait: Duration,
+    ) -> Result<Option<PartitionRead>, Status> {
+        let wish = PartitionWish { offset: self.next, max_bytes, first_max_bytes, wait };
         let node = self.call.node();
         match node.read_from(self.place.partition, wish, &self.source).await {
-            Ok(read) => Ok(read),
+            Ok(read) => Ok(Some(read)),
+            Err(failure) if failure.code == ErrorCode::MessageTooLarge => Ok(None),
             Err(failure) if failure.code == ErrorCode::ReplicaNotAvailable => {
                 Err(self.place.about(failure.into()).with("offset", self.next))
             }
@@ -348,7 +361,12 @@ impl Reader {
         }
     }
 
-    async fn records(&self, read: PartitionRead, reply_bytes: usize) -> Result<Made, Status> {
+    async fn records(
+        &self,
+        read: PartitionRead,
+        reply_bytes: usize,
+        room: &Room,
+    ) -> Result<Made, Unmade> {
         let next = self.next.max(read.start);
         let piece = Piece {
             head: self.head(next),
@@ -358,9 +376,8 @@ impl Reader {
             bytes_max: self.bytes_left,
             reply_bytes,
         };
-        let made =
-            records::make(self.call.node(), piece, read.batches, self.selection.as_ref()).await;
-        made.map_err(|status| self.place.about(status))
+        let selection = self.selection.as_ref();
+        records::make(self.call.node(), piece, read.batches, selection, room).await
     }
 }
 

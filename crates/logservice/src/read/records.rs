@@ -7,19 +7,17 @@ use logway_model::Offset;
 use logway_node::Node;
 use logway_node::append::is_plain;
 use logway_node::tasks::off_thread;
-use logway_record::{Batch, Batches, DecodeLimit, Header, Record, RecordIter};
+use logway_record::{Batch, Batches, Header, Record, RecordIter};
 use prost::Message as _;
 use tokio::sync::Semaphore;
 
 use super::selection::{Selected, Selection};
 use super::unreadable;
 use super::value::ValueError;
+use crate::building::{Room, Unmade};
 use crate::grpc::outbound::{begin_frame, end_frame};
 use crate::grpc::status::{Code, Status};
 use crate::messages::log::{self, ReadReply};
-
-/// A compressed batch may unpack to so much.
-pub(crate) const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(64 << 20);
 
 /// The fields of [`ReadReply`] that are written here.
 const RECORDS_TAG: u32 = 1;
@@ -64,7 +62,8 @@ pub(super) async fn make(
     piece: Piece,
     batches: Bytes,
     selection: Option<&Arc<Selection>>,
-) -> Result<Made, Status> {
+    room: &Room,
+) -> Result<Made, Unmade> {
     let mut making = Making::new(piece, batches.len());
     for batch in Batches::with_partial_tail(batches) {
         let batch = batch.map_err(|error| unreadable(&error))?;
@@ -76,7 +75,7 @@ pub(super) async fn make(
             break;
         }
         if !batch.header().attributes.is_control() {
-            making = making.add(node, &batch, selection).await?;
+            making = making.add(node, &batch, selection, room).await?;
             if making.is_full {
                 break;
             }
@@ -122,7 +121,8 @@ impl Making {
         node: &Arc<Node>,
         batch: &Batch,
         selection: Option<&Arc<Selection>>,
-    ) -> Result<Making, Status> {
+        room: &Room,
+    ) -> Result<Making, Unmade> {
         let is_evaluated = selection.is_some_and(|selection| selection.takes_long());
         let takes_long = is_evaluated || takes_long(batch);
         // Before it is unpacked: who waits holds no more than the batch.
@@ -130,16 +130,23 @@ impl Making {
             true => Some(EVALUATIONS.acquire().await),
             false => None,
         };
-        let records = node.records_of(batch, UNPACKED_MAX).await?;
-        let records = records.map_err(|error| unreadable(&error))?;
+        let records = match room.records_of(node, batch).await {
+            Ok(records) => records,
+            // What is before it is sent first.
+            Err(_) if self.records > 0 => {
+                self.is_full = true;
+                return Ok(self);
+            }
+            Err(unmade) => return Err(unmade),
+        };
         let of_records = selection.cloned();
         let add = move || {
             self.add_records(records, of_records.as_deref())?;
-            Ok(self)
+            Ok::<_, Status>(self)
         };
         match takes_long {
-            true => off_thread(add).await,
-            false => add(),
+            true => Ok(off_thread(add).await?),
+            false => Ok(add()?),
         }
     }
 
@@ -258,7 +265,7 @@ fn takes_long(batch: &Batch) -> bool {
 #[cfg(test)]
 mod tests {
     use logway_model::TimestampMs;
-    use logway_record::{BatchBuilder, Compression};
+    use logway_record::{BatchBuilder, Compression, DecodeLimit};
 
     use super::*;
     use crate::messages::log::{Filter, ReadRequest};
@@ -287,7 +294,7 @@ mod tests {
         };
         let mut making = Making::new(piece, 0);
         let batch = Batches::new(batch.clone()).next().expect("is there").expect("is whole");
-        let records = batch.records(UNPACKED_MAX).expect("unpacks");
+        let records = batch.records(DecodeLimit::DEFAULT).expect("unpacks");
         making.add_records(records, selection.as_ref()).expect("is worked on");
         making.next.0 - next.0
     }

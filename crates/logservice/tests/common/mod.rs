@@ -26,16 +26,17 @@ use logway_logservice::messages::log::{
 use logway_logservice::{LogListeners, LogServer};
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::TopicId;
+use logway_model::{PartitionId, TopicId};
 use logway_node::Node;
 use logway_node::cluster::ClusterOptions;
 use logway_node::log_levels::LogLevels;
+use logway_node::streams::anywhere::{Partition, Until};
 use prometheus_client::registry::Registry;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Longer than anything takes that goes well.
 pub const UNTIL_MAX: Duration = Duration::from_secs(60);
@@ -91,6 +92,15 @@ impl Door {
         prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("is text");
         let value = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().expect("is a number"))
+    }
+
+    /// Appends a batch as it is, as Kafka clients do.
+    pub async fn append_batch(&self, log: &str, batch: Bytes) {
+        let topic = self.node.image().topic(log).expect("is there").id;
+        let batches = vec![(Partition { topic, number: PartitionId(0) }, batch)];
+        let outcome =
+            self.node.append_anywhere(batches, Until::Committed, Instant::now() + UNTIL_MAX).await;
+        outcome.into_iter().next().expect("one").expect("is appended");
     }
 
     pub async fn create(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) {

@@ -108,6 +108,8 @@ pub struct PartitionWish {
     pub offset: Offset,
     /// At most so many bytes; the first batch may be larger. With 0 nothing is read, and it is only said what there is.
     pub max_bytes: u32,
+    /// The first batch may be so large. A larger one is not read: this fails with `MESSAGE_TOO_LARGE`. Other nodes send it nevertheless.
+    pub first_max_bytes: u32,
     /// Where there is nothing, wait for so long.
     pub wait: Duration,
 }
@@ -137,6 +139,12 @@ const HURRIED_LEADER_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks who leads.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
+
+/// What another node wants. It gets on, whatever the size of the first batch.
+fn wish_of_another(offset: Offset, max_bytes: u32, wait: Duration) -> PartitionWish {
+    let max_bytes = max_bytes.min(READ_BYTES_MAX);
+    PartitionWish { offset, max_bytes, first_max_bytes: u32::MAX, wait }
+}
 
 struct Wish(ReadWish);
 
@@ -212,7 +220,7 @@ impl Node {
         partition: Partition,
         wish: PartitionWish,
     ) -> Result<PartitionRead, Failure> {
-        let PartitionWish { offset, max_bytes, wait } = wish;
+        let PartitionWish { offset, max_bytes, first_max_bytes: _, wait } = wish;
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let task = Task::Read { offset, max_bytes, wait_ms };
         let leader_max = if wait.is_zero() { HURRIED_LEADER_MAX } else { wait.max(SEARCH_MAX) };
@@ -486,12 +494,12 @@ impl Node {
             }
             Task::Read { offset, max_bytes, wait_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
-                let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
+                let wish = wish_of_another(offset, max_bytes, wait);
                 encode_answer(&self.read_here(partition, wish, ReadFrom::Leader).await)
             }
             Task::ReadReplica { offset, max_bytes, wait_ms, staleness_max_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
-                let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
+                let wish = wish_of_another(offset, max_bytes, wait);
                 let staleness_max = Duration::from_millis(staleness_max_ms.into());
                 encode_answer(&self.read_replica_here(partition, wish, staleness_max).await)
             }
@@ -509,7 +517,7 @@ impl Node {
         wish: PartitionWish,
         from: ReadFrom,
     ) -> Result<PartitionRead, Failure> {
-        let PartitionWish { offset, max_bytes, wait } = wish;
+        let PartitionWish { offset, max_bytes, first_max_bytes, wait } = wish;
         let wish = Wish(ReadWish {
             offset,
             max_bytes: max_bytes.into(),
@@ -533,6 +541,11 @@ impl Node {
         let end = found.replica.last_stable_offset().get();
         if max_bytes == 0 {
             return Ok(PartitionRead { start, end, next: offset, batches: Bytes::new() });
+        }
+        let size_bytes = found.slice.size_bytes();
+        if size_bytes > u64::from(max_bytes.max(first_max_bytes)) {
+            let message = format!("a batch of {size_bytes} bytes, larger than its reader wants it");
+            return Err(Failure::new(ErrorCode::MessageTooLarge, message));
         }
         let name = found.replica.topic_partition().clone();
         let read = move || {

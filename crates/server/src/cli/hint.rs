@@ -69,15 +69,16 @@ fn general(error: &ClientError) -> Option<&'static str> {
         ClientError::Unsupported { .. } => {
             Some("the broker is too old or too new for this command")
         }
-        ClientError::OffsetOutOfRange { .. } => {
-            Some("read from the first record with '-o start', or only new ones with '-o end'")
-        }
+        ClientError::OffsetOutOfRange { .. } => Some(OUT_OF_RANGE),
         ClientError::UnknownBroker { .. } => Some("see the brokers with 'logway cluster info'"),
         ClientError::NoLeader { .. } => Some(LEADERLESS),
         ClientError::Refused { code, .. } => hint_for_code(*code),
         _ => None,
     }
 }
+
+pub(super) const OUT_OF_RANGE: &str =
+    "read from the first record with '-o start', or only new ones with '-o end'";
 
 /// The address is right: a broker has answered there.
 const WENT_AWAY: &str =

@@ -173,7 +173,7 @@ impl Node {
             return Err(failure(ErrorCode::NotLeaderOrFollower));
         };
         let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        let PartitionWish { offset, max_bytes, wait } = wish;
+        let PartitionWish { offset, max_bytes, first_max_bytes: _, wait } = wish;
         let (wait_ms, staleness_max_ms) = (ms(wait), ms(staleness_max));
         let task = Task::ReadReplica { offset, max_bytes, wait_ms, staleness_max_ms };
         let lane = if wait.is_zero() { Lane::Clients } else { Lane::Waiting };

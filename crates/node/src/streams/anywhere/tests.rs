@@ -210,7 +210,7 @@ async fn a_stream_that_is_to_be_deleted_goes_whatever_the_front_door_does() {
 async fn who_only_waits_is_given_no_records() {
     let alone = Alone::start().await;
     let wait = SEARCH_MAX;
-    let wish = PartitionWish { offset: Offset(0), max_bytes: 0, wait };
+    let wish = PartitionWish { offset: Offset(0), max_bytes: 0, first_max_bytes: 0, wait };
     let (woken, appended) =
         tokio::join!(alone.node.read_anywhere(alone.shard, wish), alone.append(10));
     appended.expect("is taken");
@@ -227,7 +227,12 @@ async fn who_is_in_a_hurry_waits_for_no_leader_for_long() {
     let begun = Instant::now();
     let refused = alone.node.await_leader(alone.shard).await.expect_err("nobody leads");
     assert_eq!(refused.code, ErrorCode::NotLeaderOrFollower);
-    let wish = PartitionWish { offset: Offset(0), max_bytes: 1, wait: Duration::ZERO };
+    let wish = PartitionWish {
+        offset: Offset(0),
+        max_bytes: 1,
+        first_max_bytes: u32::MAX,
+        wait: Duration::ZERO,
+    };
     alone.node.read_anywhere(alone.shard, wish).await.expect_err("nobody leads");
     assert!(begun.elapsed() < SEARCH_MAX, "{:?}", begun.elapsed());
     alone.node.stop().await.expect("stops");

@@ -16,12 +16,16 @@ use tokio::time::{Instant, sleep};
 use super::printer::{Printer, Wanted};
 use super::{ConsumeArgs, PATIENCE_TO_THE_END};
 use crate::cli::error::CliError;
+use crate::cli::hint;
 
 /// Replies that wait to be printed.
 const REPLIES_AHEAD: usize = 4;
 
 /// How long a partition may not be readable, where the command goes on for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const PASS_OVER: &str =
+    "leave such records out, as with --filter 'has(value.a)', or go on behind it with -o";
 
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -48,7 +52,7 @@ pub(super) async fn run(
     }
     drop(client);
     let patience = if args.exit_at_end { PATIENCE_TO_THE_END } else { PATIENCE };
-    let (replies, mut receiver) = mpsc::channel(REPLIES_AHEAD);
+    let (replies, receiver) = mpsc::channel(REPLIES_AHEAD);
     // Its tasks end with it.
     let mut streams = JoinSet::new();
     for wish in wishes {
@@ -61,6 +65,21 @@ pub(super) async fn run(
         streams.spawn(reading.run(wish));
     }
     drop(replies);
+    let mut unresolved = 0;
+    let outcome = print_all(receiver, printer, &mut unresolved).await;
+    if unresolved > 0 {
+        eprintln!(
+            "warning: {unresolved} records are left out because the filter has no result for them"
+        );
+    }
+    outcome
+}
+
+async fn print_all(
+    mut receiver: mpsc::Receiver<Sent>,
+    printer: &mut Printer<impl Write>,
+    unresolved: &mut u64,
+) -> Result<(), CliError> {
     loop {
         let next = match receiver.try_recv() {
             Ok(next) => Some(next),
@@ -71,7 +90,9 @@ pub(super) async fn run(
             }
         };
         let Some((partition, reply)) = next else { return Ok(()) };
-        for record in reply?.records {
+        let reply = reply?;
+        *unresolved += reply.unresolved_records;
+        for record in reply.records {
             if printer.print(&partition, &record_of(record))? == Wanted::Nothing {
                 return Ok(());
             }
@@ -128,6 +149,12 @@ fn wish(
         true => Some(end.ok_or_else(unknown)?),
         false => None,
     };
+    if let (Some(end), Some(From::Offset(offset))) = (until_offset, from)
+        && offset > end
+    {
+        let message = format!("offset {offset} of {partition} is out of range: it ends at {end}");
+        return Err(CliError::Input(message).with_hint(hint::OUT_OF_RANGE));
+    }
     if until_offset.is_some()
         && (until_offset == info.start_offset || from == Some(From::End(true)))
     {
@@ -185,7 +212,15 @@ impl Reading {
 
 fn told(error: LogClientError) -> CliError {
     let hint = match &error {
-        LogClientError::Refused { remedy, .. } => remedy.clone(),
+        LogClientError::Refused { reason, remedy, .. } => match reason.as_str() {
+            // What the server says of it is for who writes requests.
+            "TRUNCATED" | "BEYOND_END" => Some(hint::OUT_OF_RANGE.to_owned()),
+            "NOT_PROJECTED" => Some(PASS_OVER.to_owned()),
+            "BATCH_TOO_LARGE" => {
+                Some("read it without --grpc, or go on behind it with -o".to_owned())
+            }
+            _ => remedy.clone(),
+        },
         LogClientError::PasswordInTheClear => {
             Some("use --tls or --tls-ca, or --mechanism PLAIN if it may".to_owned())
         }
