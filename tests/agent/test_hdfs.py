@@ -50,6 +50,7 @@ class Hdfs(AgentCase):
         self.expect_all("hdfs", lambda agent: [self.cluster], HDFS_KILLS)
 
     def expect_all(self, what: str, victims, kills: int):
+        """Files are ended after two seconds: what a killed DataNode had of a file that grows can be read when it has ended."""
         spool = self.spooled(range(EVENTS))
         agent = Agent(
             self,
@@ -58,7 +59,7 @@ class Hdfs(AgentCase):
             f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\n"
             f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/channel'\n"
             f"[sinks.k]\ntype = 'hdfs'\nchannel = 'c'\n[sinks.k.hdfs]\npath = '{self.cluster.url}/{what}/%Y'\nuseLocalTimeStamp = true\n"
-            f"fileType = 'DataStream'\nrollCount = 700\nrollSize = 0\nrollInterval = 0\nbatchSize = 20\ncallTimeout = 5000\nretryInterval = 1\n",
+            f"fileType = 'DataStream'\nrollCount = 700\nrollSize = 0\nrollInterval = 2\nbatchSize = 20\ncallTimeout = 5000\nretryInterval = 1\n",
         ).start()
 
         def lines() -> list[str]:
@@ -66,8 +67,8 @@ class Hdfs(AgentCase):
 
         self.kill_in_turn(victims(agent), lines, EVENTS, kills, DEADLINE_S)
         wait_until(lambda: agent.count("CHANNEL.c", "ChannelSize") == 0, "all events to be written", DEADLINE_S)
-        self.assertEqual(agent.stop(), 0)
         wait_until(lambda: len(set(lines())) >= EVENTS, "the ends of all files to be readable", DEADLINE_S)
+        self.assertEqual(agent.stop(), 0)
         found = lines()
         self.assertEqual(set(found), {str(number) for number in range(EVENTS)})
         print(f"{EVENTS} events in HDFS with {kills} kills of {what} (SEED={SEED}): {len(found) - EVENTS} are there again", flush=True)

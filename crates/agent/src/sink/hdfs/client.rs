@@ -107,9 +107,16 @@ impl Hdfs {
         self.within(path, writer.close()).await
     }
 
-    /// Has the NameNode end a file that nobody writes any more: before, others may not be able to read its end.
+    /// Has the NameNode end a file that nobody writes any more: before, others may not be able to read its end. Fails until it has
+    /// ended, since a DataNode that has begun to end it may be gone.
     pub(crate) async fn recover(&self, path: &str) -> Result<(), Failure> {
-        self.within(path, self.client.recover_lease(path)).await.map(drop)
+        match self.within(path, self.client.recover_lease(path)).await? {
+            true => Ok(()),
+            false => {
+                let reason = "the NameNode has not ended it yet".to_owned();
+                Err(Failure::Other { path: path.to_owned(), reason })
+            }
+        }
     }
 
     pub(crate) async fn rename(

@@ -11,6 +11,7 @@ mod tailed;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -157,6 +158,9 @@ struct Tail {
     past: Vec<Identity>,
 }
 
+/// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
 /// Truncated files that are remembered.
 const PAST_MAX: usize = 256;
 
@@ -238,11 +242,15 @@ impl Tail {
         }
         for (inode, tailed) in &mut self.files {
             let is_gone = !found.contains_key(inode);
+            if !is_gone {
+                tailed.found_at = Instant::now();
+            }
             if tailed.read_at.elapsed() >= idle || is_gone && tailed.is_at_end {
                 tailed.file = None;
             }
         }
-        self.files.retain(|inode, tailed| found.contains_key(inode) || tailed.file.is_some());
+        self.files
+            .retain(|_, tailed| tailed.file.is_some() || tailed.found_at.elapsed() < FORGET_AFTER);
         has_read
     }
 
@@ -283,14 +291,11 @@ impl Tail {
             if tailed.has_seen(metadata) && tailed.path == path {
                 return;
             }
-            let file = match File::open(path) {
-                Ok(file) => file,
+            let file = match open(path, inode) {
+                Ok(Some(file)) => file,
+                Ok(None) => return,
                 Err(error) => return self.cannot_read(path, &error),
             };
-            if file.metadata().map(|metadata| metadata.ino()).ok() != Some(inode) {
-                // It was renamed in between; the next look finds it.
-                return;
-            }
             if tailed.is_same(&file, path) {
                 tailed.path = path.to_owned();
             } else {
@@ -305,8 +310,9 @@ impl Tail {
             tailed.file = Some(file);
             return;
         }
-        let file = match File::open(path) {
-            Ok(file) => file,
+        let file = match open(path, inode) {
+            Ok(Some(file)) => file,
+            Ok(None) => return,
             Err(error) => return self.cannot_read(path, &error),
         };
         let mut tailed = Tailed::new(inode, path.to_owned());
@@ -370,6 +376,15 @@ impl Tail {
         if let Err(error) = self.positions.write(self.files.values()) {
             tracing::error!(source = self.context.delivery.source(), %error, "positions cannot be noted: after a kill, lines will come again");
         }
+    }
+}
+
+/// Opens a file that was found; `None` if it was renamed or deleted since. The next look finds it under its other name.
+fn open(path: &Path, inode: u64) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok((file.metadata()?.ino() == inode).then_some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -92,6 +92,8 @@ pub(super) struct Tailed {
     /// While lines come.
     pub(super) file: Option<File>,
     pub(super) read_at: Instant,
+    /// When a look found it last.
+    pub(super) found_at: Instant,
     pub(super) is_at_end: bool,
     seen: Option<(u64, SystemTime)>,
 }
@@ -105,6 +107,7 @@ impl Tailed {
             group: None,
             file: None,
             read_at: Instant::now(),
+            found_at: Instant::now(),
             is_at_end: false,
             seen: None,
         }
