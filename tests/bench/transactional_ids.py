@@ -115,7 +115,7 @@ def init_some(bootstrap: str, ids: list[str]) -> dict[str, Producer]:
                 if waiting and (name is None or len(waiting) == WINDOW):
                     asked = waiting.pop(0)
                     error, producer, epoch = initialized(connection.read_frame()[4:])
-                    assert error in (0, CONCURRENT_TRANSACTIONS), error
+                    assert error in (0, CONCURRENT_TRANSACTIONS, *COORDINATOR_BEGINS), error
                     if error == 0:
                         found[asked] = (producer, epoch)
                     else:

@@ -127,7 +127,10 @@ impl Client {
                     break;
                 }
                 sent += 1;
-                requests.send(self.nth(sent))?;
+                // A broken stream takes no more; the next one goes on.
+                if requests.send(self.nth(sent)).is_err() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
