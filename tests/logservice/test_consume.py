@@ -59,7 +59,7 @@ class Consume(unittest.TestCase):
     def test_records_that_a_filter_cannot_judge_are_counted(self):
         done = logway("consume", LOG, "--grpc", self.broker.log_service, "-e", "--filter", "!has(value.user)")
         self.assertEqual((done.returncode, done.stdout.splitlines()), (0, VALUES[3:]))
-        self.assertIn(b"warning: 1 records are left out because the filter has no result", done.stderr)
+        self.assertIn(b"warning: records left out because the filter has no result for them: 1", done.stderr)
 
     def test_what_went_wrong_is_told_with_a_hint(self):
         address = self.broker.log_service

@@ -1,18 +1,26 @@
 //! The memory in which replies are made of batches: what is read, what it unpacks to, and the reply.
 //!
-//! How much that is shows when it is too late. So a reader takes what most batches need, and is stopped at a larger one. Then it takes
-//! all that there is, and large ones are made one after the other.
+//! How much that is shows when it is too late. So a reader takes what most batches need, and is stopped at a larger one. Then it has
+//! its turn at large ones. Clients take turns there, so that a batch which takes long costs others one turn each.
+//!
+//! A large batch is unpacked once for all its replies while nobody else wants a turn.
+
+use std::iter::Peekable;
+use std::time::Duration;
 
 use logway_model::Offset;
 use logway_node::Node;
 use logway_node::failure::Failure;
-use logway_node::memory::{BudgetShare, MemoryBudget};
+use logway_node::memory::BudgetShare;
+use logway_node::streams::anywhere::Partition;
 use logway_record::{Batch, DecodeLimit, RecordIter};
+use tokio::time::sleep;
 
+use crate::call::Call;
 use crate::grpc::status::{Code, Status};
 use crate::read::unreadable;
 
-/// A batch that is read may be so large without all of the memory.
+/// A batch that is read may be so large without a turn.
 const BATCH_BYTES: u32 = 1 << 20;
 
 /// And it may unpack to so much.
@@ -24,18 +32,31 @@ const ROOM_BYTES: usize = 2 * BATCH_BYTES as usize + UNPACKED.bytes();
 /// A batch may unpack to so much in any case.
 const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(64 << 20);
 
+/// How often who keeps an unpacked batch looks whether others want a turn.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// What a reader knows of the batches before it.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     /// Up to this offset there is a large one.
     large_until: Option<Offset>,
+    /// What is left of an unpacked one.
+    open: Option<OpenBatch>,
 }
 
 /// The memory for one reply.
 #[derive(Debug)]
 pub(crate) struct Room {
     _share: BudgetShare,
-    is_all: bool,
+    is_large: bool,
+}
+
+/// The records of a batch that were not sent yet.
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    pub(crate) records: Peekable<RecordIter>,
+    pub(crate) last: Offset,
+    room: Room,
 }
 
 /// Why no reply was made.
@@ -61,22 +82,76 @@ impl From<Failure> for Unmade {
 
 impl Building {
     /// Waits for the memory of a reply from `next` on.
-    pub(crate) async fn room(&self, memory: &MemoryBudget, next: Offset) -> Room {
-        let is_all = self.large_until.is_some_and(|until| until >= next);
-        let bytes = if is_all { memory.limit_bytes() } else { ROOM_BYTES };
-        Room { _share: memory.take(bytes).await, is_all }
+    pub(crate) async fn room(&self, call: &Call, partition: Partition, next: Offset) -> Room {
+        let is_large = self.large_until.is_some_and(|until| until >= next);
+        let readers = &call.node().memory.readers;
+        let share = match is_large {
+            true => call.service.large_turns.take(call.client(), &readers.large, 1).await,
+            false if call.node().leads(partition) => readers.here.take(ROOM_BYTES).await,
+            false => readers.elsewhere.take(ROOM_BYTES).await,
+        };
+        Room { _share: share, is_large }
     }
 
     /// Notes that there is a large batch up to an offset.
     pub(crate) fn note_large(&mut self, until: Offset) {
         self.large_until = Some(until);
     }
+
+    /// Keeps what is left of a batch, if it is a large one.
+    pub(crate) fn keep(&mut self, records: Peekable<RecordIter>, last: Offset, room: Room) {
+        if room.is_large {
+            self.open = Some(OpenBatch { records, last, room });
+        }
+    }
+
+    /// What is left of the batch at an offset, if that is kept.
+    pub(crate) fn take_open(&mut self, next: Offset) -> Option<OpenBatch> {
+        self.open.take().filter(|open| open.last >= next)
+    }
+
+    /// Keeps it again.
+    pub(crate) fn keep_open(&mut self, open: Option<OpenBatch>) {
+        self.open = open;
+    }
+
+    /// Waits for something, and keeps the batch meanwhile unless others want a turn.
+    pub(crate) async fn while_kept<T>(
+        &mut self,
+        call: &Call,
+        waiting: impl Future<Output = T>,
+    ) -> T {
+        let mut waiting = std::pin::pin!(waiting);
+        while self.open.is_some() {
+            if call.node().memory.readers.large.is_contended() {
+                self.open = None;
+                break;
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut waiting => return outcome,
+                () = sleep(LOOK_INTERVAL) => {}
+            }
+        }
+        waiting.await
+    }
+}
+
+impl OpenBatch {
+    pub(crate) fn into_room(self) -> Room {
+        self.room
+    }
 }
 
 impl Room {
     /// The largest batch that there is room for.
     pub(crate) fn batch_bytes_max(&self) -> u32 {
-        if self.is_all { u32::MAX } else { BATCH_BYTES }
+        if self.is_large { u32::MAX } else { BATCH_BYTES }
+    }
+
+    /// Whether there is room for batches of so many bytes. Other nodes do not hold to the bound.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.is_large || bytes <= BATCH_BYTES as usize
     }
 
     /// The records of a batch, unpacked.
@@ -85,10 +160,10 @@ impl Room {
         node: &Node,
         batch: &Batch,
     ) -> Result<RecordIter, Unmade> {
-        let limit = if self.is_all { UNPACKED_MAX } else { UNPACKED };
+        let limit = if self.is_large { UNPACKED_MAX } else { UNPACKED };
         match node.records_of(batch, limit).await? {
             Ok(records) => Ok(records),
-            Err(error) if error.is_over_limit() && !self.is_all => {
+            Err(error) if error.is_over_limit() && !self.is_large => {
                 Err(Unmade::Larger(batch.last_offset()))
             }
             Err(error) if error.is_over_limit() => Err(too_large(batch.last_offset()).into()),

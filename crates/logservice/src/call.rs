@@ -17,6 +17,7 @@ use tokio::sync::mpsc::Permit;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
 
+use crate::client_turns::Client;
 use crate::grpc::outbound::Reply;
 use crate::grpc::status::{Code, Status};
 use crate::open_streams::StreamPlace;
@@ -180,10 +181,14 @@ impl Call {
         }
     }
 
+    /// Who has called, as turns are counted.
+    pub(crate) fn client(&self) -> Client {
+        (self.known.principal.clone(), self.host)
+    }
+
     /// Takes memory for a reply, when it is its client's turn.
     pub(crate) async fn reply_memory(&self, size_bytes: usize) -> BudgetShare {
-        let client = (self.known.principal.clone(), self.host);
-        self.service.reply_turns.take(client, &self.node().memory.replies, size_bytes).await
+        self.service.reply_turns.take(self.client(), &self.node().memory.replies, size_bytes).await
     }
 
     /// Waits until there is room for another reply.

@@ -8,7 +8,7 @@
 //! | `grpc` | messages and statuses on the wire |
 //! | [`messages`] | the messages, generated from `proto` (`cargo xtask codegen`) |
 //! | `routes`, `authentication`, `call`, `quota` | from an HTTP request to its response: what is served, whom it is of, what that one may and uses |
-//! | `open_streams`, `unread`, `reply_turns` | bounds on what clients keep: streams, and replies that they do not take; turns of those who wait |
+//! | `open_streams`, `unread`, `building`, `client_turns` | bounds on what clients keep: streams, and replies that they do not take; turns of those who wait |
 //! | `append`, `read`, `info`, `log_looks` | the methods of `logway.log.v1` |
 //! | `logspec` | Akutan's service |
 //! | `health`, `reflection` | gRPC's own services |
@@ -19,6 +19,7 @@ mod authentication;
 mod building;
 mod call;
 mod client;
+mod client_turns;
 mod connection;
 mod connection_info;
 mod grpc;
@@ -34,7 +35,7 @@ mod open_streams;
 mod quota;
 mod read;
 mod reflection;
-mod reply_turns;
+
 mod routes;
 mod server;
 mod service;

@@ -8,11 +8,11 @@ use logway_node::Node;
 use logway_node::memory::MemoryBudget;
 use tokio::sync::watch;
 
+use crate::client_turns::ClientTurns;
 use crate::log_looks::LogLooks;
 use crate::logspec;
 use crate::metrics::Metrics;
 use crate::open_streams::OpenStreams;
-use crate::reply_turns::ReplyTurns;
 use crate::shared::Shared;
 
 /// Filters, projections and schemas that readers keep may take this part of what requests may.
@@ -30,7 +30,9 @@ pub(crate) struct Service {
     pub(crate) looks: Shared<TopicId, LogLooks<Bytes>>,
     /// The same in the words of `logspec`.
     pub(crate) logspec_looks: Shared<TopicId, LogLooks<logspec::Seen>>,
-    pub(crate) reply_turns: ReplyTurns,
+    pub(crate) reply_turns: ClientTurns,
+    /// Of those who read batches that take much memory.
+    pub(crate) large_turns: ClientTurns,
     /// What readers keep for as long as they read. It is not that of requests: appends would wait for readers that never end.
     pub(crate) selections: MemoryBudget,
 }
@@ -51,7 +53,8 @@ impl Service {
             streams: OpenStreams::default(),
             looks: Shared::default(),
             logspec_looks: Shared::default(),
-            reply_turns: ReplyTurns::default(),
+            reply_turns: ClientTurns::default(),
+            large_turns: ClientTurns::default(),
             selections,
         }
     }

@@ -8,8 +8,8 @@ use logway_node::memory::{BudgetShare, MemoryBudget, hold_with};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::client_turns::ClientTurns;
 use crate::grpc::outbound::Reply;
-use crate::reply_turns::ReplyTurns;
 
 /// How long a client may take over what was on its way when others began to wait.
 const WHOLE_MAX: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ impl Unread {
     }
 
     /// Ends when the client has taken nothing for too long, or too little, while others wait for the memory.
-    pub(crate) async fn is_given_up(&self, replies: &MemoryBudget, turns: &ReplyTurns) {
+    pub(crate) async fn is_given_up(&self, replies: &MemoryBudget, turns: &ClientTurns) {
         let mut pace = Pace::default();
         loop {
             _ = self.0.subscribe().wait_for(|on_the_way| on_the_way.made > on_the_way.taken).await;
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_while_others_wait_is_given_up() {
-        let (unread, turns) = (Unread::default(), ReplyTurns::default());
+        let (unread, turns) = (Unread::default(), ClientTurns::default());
         let (budget, mut pieces) = replied(&unread);
         let given_up = unread.is_given_up(&budget, &turns);
         tokio::pin!(given_up);
@@ -166,7 +166,7 @@ mod tests {
         let unread = Unread::default();
         let (budget, _pieces) = replied(&unread);
         assert!(budget.take_now(1).is_none());
-        let turns = ReplyTurns::default();
+        let turns = ClientTurns::default();
         let given_up = unread.is_given_up(&budget, &turns);
         timeout(2 * UNREAD_MAX, given_up).await.expect("is given up");
     }

@@ -158,6 +158,40 @@ async fn a_batch_may_unpack_to_much_and_not_to_any_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_reads_large_batches_costs_others_a_turn() {
+    const HOGS: usize = 60;
+    /// A turn unpacks 40 MiB. All of them take minutes without turns.
+    const WAIT_MAX: Duration = Duration::from_secs(20);
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    for (log, mebibytes) in [("packed", 40), ("small", 1)] {
+        door.create(log, 1, &[]).await;
+        let mut batch = BatchBuilder::new(Compression::Zstd);
+        for _ in 0..mebibytes {
+            let value = vec![b'x'; (1 << 20) - 100];
+            batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
+        }
+        door.append_batch(log, batch.finish().expect("is one")).await;
+    }
+    let nothing = Filter { keys: vec!["no such key".into()], ..Filter::default() };
+    let passing_nothing = ReadRequest { filter: Some(nothing), ..of("packed") };
+    let (mut hog, mut calls) = (door.client().await, Vec::new());
+    for number in 0..HOGS {
+        // Half of them have no end, and half come to the end of the batch and wait there.
+        let request = if number % 2 == 0 { of("packed") } else { passing_nothing.clone() };
+        calls.push(hog.read(request).await);
+    }
+    let mut polite = door.client_from([127, 0, 0, 2]).await;
+    for log in ["small", "packed"] {
+        let begun = Instant::now();
+        let reply: Option<ReadReply> = polite.read(of(log)).await.next().await.expect("goes on");
+        assert!(reply.is_some_and(|reply| !reply.records.is_empty()));
+        assert!(begun.elapsed() < WAIT_MAX, "{log}: {:?}", begun.elapsed());
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn several_have_replies_larger_than_all_that_replies_may_hold() {
     const READERS: usize = 4;
     const READS: usize = 3;

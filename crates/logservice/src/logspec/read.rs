@@ -49,7 +49,10 @@ pub(crate) async fn read(
     let mut building = Building::default();
     let mut reserved = None;
     loop {
-        call.await_quota(QuotaKey::ConsumerByteRate).await;
+        // Who has memory waits for nothing else.
+        if reserved.is_none() {
+            call.await_quota(QuotaKey::ConsumerByteRate).await;
+        }
         let permit = call.room(&replies).await?;
         let now = partition(&call, &log, Operation::Read)?;
         if now.topic != of_log.topic {
@@ -75,8 +78,12 @@ pub(crate) async fn read(
                 }
                 continue;
             }
-            Ok(Step::Nothing) => continue,
+            Ok(Step::Nothing) => {
+                reserved = None;
+                continue;
+            }
             Ok(Step::Large(until)) => {
+                reserved = None;
                 building.note_large(until);
                 continue;
             }
@@ -109,10 +116,11 @@ async fn step(
 ) -> Result<Step, Status> {
     let node = call.node();
     let piece_bytes = call.quota_reply_bytes(PIECE_BYTES);
-    let room = building.room(&node.memory.building, next).await;
+    let room = building.room(call, partition, next).await;
     let first_max_bytes = room.batch_bytes_max();
     let wish = |max_bytes, wait| PartitionWish { offset: next, max_bytes, first_max_bytes, wait };
     let read = match node.read_anywhere(partition, wish(piece_bytes, Duration::ZERO)).await {
+        Ok(read) if !room.has_room_for(read.batches.len()) => return Ok(Step::Large(next)),
         Ok(read) => read,
         Err(failure) if failure.code == ErrorCode::OffsetOutOfRange => {
             drop(room);

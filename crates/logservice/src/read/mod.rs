@@ -36,7 +36,7 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::building::{Building, Room, Unmade};
+use crate::building::{Building, OpenBatch, Unmade};
 use crate::call::{Call, NoRoom};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
@@ -175,8 +175,11 @@ impl Reader {
             if is_over {
                 return self.finish(replies).await;
             }
-            self.call.await_quota(QuotaKey::ConsumerByteRate).await;
-            let permit = self.call.room(replies).await?;
+            let call = Arc::clone(&self.call);
+            let quota = call.await_quota(QuotaKey::ConsumerByteRate);
+            self.building.while_kept(&call, quota).await;
+            let call = Arc::clone(&self.call);
+            let permit = self.building.while_kept(&call, call.room(replies)).await?;
             // Who loses the permission reads no more.
             let log = self.call.log(&self.place.log, Operation::Read)?;
             if log.topic.id != self.place.partition.topic {
@@ -212,7 +215,9 @@ impl Reader {
                 Tried::Nothing => return Ok(None),
                 // It is made again when there is room for it: who waits holds nothing.
                 Tried::NoRoom(size_bytes) => {
-                    reserved = Some(self.call.reply_memory(size_bytes).await);
+                    let call = Arc::clone(&self.call);
+                    let memory = call.reply_memory(size_bytes);
+                    reserved = Some(self.building.while_kept(&call, memory).await);
                 }
                 Tried::Large(until) => self.building.note_large(until),
             }
@@ -238,28 +243,42 @@ impl Reader {
             true => Some(call.evaluation.acquire().await),
             false => None,
         };
-        // A small piece, too, is made of a whole batch.
-        let room = self.building.room(&memory.building, self.next).await;
-        let first_max_bytes = room.batch_bytes_max();
-        let Some(read) = self.read_piece(piece_bytes, first_max_bytes, Duration::ZERO).await?
-        else {
-            return Ok(Tried::Large(self.next));
-        };
-        self.extent = (read.start, read.end);
-        if read.batches.is_empty() {
-            drop((room, share, turn));
-            if is_progress_due {
-                return Ok(Tried::Reply(self.progress()));
+        let piece_bytes_max = piece_bytes as usize;
+        let (mut made, room, open) = match self.building.take_open(self.next) {
+            Some(open) => {
+                let piece = self.piece(self.next, piece_bytes_max);
+                let selection = self.selection.as_ref();
+                let made = records::go_on(piece, open.records.clone(), open.last, selection).await;
+                (made.map_err(|status| self.place.about(status))?, None, Some(open))
             }
-            let due = self.interval.saturating_sub(self.told_at.elapsed()).min(WAIT_MAX);
-            self.read_piece(0, 0, due).await?;
-            return Ok(Tried::Nothing);
-        }
-        let made = match self.format {
-            Format::Batches => self.batches(read),
-            Format::Records | Format::Unspecified => {
-                match self.records(read, piece_bytes as usize, &room).await {
-                    Ok(made) => made,
+            None => {
+                // A small piece, too, is made of a whole batch.
+                let room = self.building.room(&call, self.place.partition, self.next).await;
+                let first_max_bytes = room.batch_bytes_max();
+                let read = self.read_piece(piece_bytes, first_max_bytes, Duration::ZERO).await?;
+                let Some(read) = read.filter(|read| room.has_room_for(read.batches.len())) else {
+                    return Ok(Tried::Large(self.next));
+                };
+                self.extent = (read.start, read.end);
+                if read.batches.is_empty() {
+                    drop((room, share, turn));
+                    if is_progress_due {
+                        return Ok(Tried::Reply(self.progress()));
+                    }
+                    let due = self.interval.saturating_sub(self.told_at.elapsed()).min(WAIT_MAX);
+                    self.read_piece(0, 0, due).await?;
+                    return Ok(Tried::Nothing);
+                }
+                let made = match self.format {
+                    Format::Batches => Ok(self.batches(read)),
+                    Format::Records | Format::Unspecified => {
+                        let piece = self.piece(self.next.max(read.start), piece_bytes_max);
+                        let selection = self.selection.as_ref();
+                        records::make(call.node(), piece, read.batches, selection, &room).await
+                    }
+                };
+                match made {
+                    Ok(made) => (made, Some(room), None),
                     Err(Unmade::Larger(until)) => return Ok(Tried::Large(until)),
                     Err(Unmade::Refused(status)) => return Err(self.place.about(status)),
                 }
@@ -268,8 +287,16 @@ impl Reader {
         let size_bytes = made.size_bytes();
         let share = match self.call.reply_share(share, size_bytes) {
             Ok(share) => share,
-            Err(NoRoom) => return Ok(Tried::NoRoom(size_bytes)),
+            Err(NoRoom) => {
+                // It is made again of the same records.
+                self.building.keep_open(open);
+                return Ok(Tried::NoRoom(size_bytes));
+            }
         };
+        let room = room.or_else(|| open.map(OpenBatch::into_room));
+        if let (Some((records, last)), Some(room)) = (made.left.take(), room) {
+            self.building.keep(records, last, room);
+        }
         Ok(match self.accept(made, share, is_progress_due) {
             Some(reply) => Tried::Reply(reply),
             None => Tried::Nothing,
@@ -358,26 +385,20 @@ impl Reader {
             record_bytes: sent_bytes as u64,
             filtered: 0,
             unresolved: 0,
+            left: None,
         }
     }
 
-    async fn records(
-        &self,
-        read: PartitionRead,
-        reply_bytes: usize,
-        room: &Room,
-    ) -> Result<Made, Unmade> {
-        let next = self.next.max(read.start);
-        let piece = Piece {
+    /// What is to be made of records from an offset on.
+    fn piece(&self, next: Offset, reply_bytes: usize) -> Piece {
+        Piece {
             head: self.head(next),
             next,
             until: self.until.unwrap_or(Offset(i64::MAX)),
             records_max: self.records_left,
             bytes_max: self.bytes_left,
             reply_bytes,
-        };
-        let selection = self.selection.as_ref();
-        records::make(self.call.node(), piece, read.batches, selection, room).await
+        }
     }
 }
 

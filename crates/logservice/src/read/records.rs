@@ -1,5 +1,6 @@
 //! Records as replies have them: unpacked, filtered, and copied once.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -48,6 +49,8 @@ pub(super) struct Made {
     pub(super) filtered: u64,
     /// Of those, the expression had no result for so many.
     pub(super) unresolved: u64,
+    /// Where it ends within a batch: the records behind it, and the last offset of the batch.
+    pub(super) left: Option<(Peekable<RecordIter>, Offset)>,
 }
 
 impl Made {
@@ -77,7 +80,7 @@ pub(super) async fn make(
         if !batch.header().attributes.is_control() {
             making = making.add(node, &batch, selection, room).await?;
             if making.is_full {
-                break;
+                return Ok(making.finish_within(batch.last_offset()));
             }
         }
         making.next = making.next.max(batch.last_offset().next()).min(making.piece.until);
@@ -85,6 +88,22 @@ pub(super) async fn make(
             break;
         }
     }
+    Ok(making.finish())
+}
+
+/// Makes another reply of what is left of a batch.
+pub(super) async fn go_on(
+    piece: Piece,
+    records: Peekable<RecordIter>,
+    last: Offset,
+    selection: Option<&Arc<Selection>>,
+) -> Result<Made, Status> {
+    let _place = EVALUATIONS.acquire().await;
+    let mut making = Making::new(piece, 0).add_elsewhere(records, selection).await?;
+    if making.is_full {
+        return Ok(making.finish_within(last));
+    }
+    making.next = making.next.max(last.next()).min(making.piece.until);
     Ok(making.finish())
 }
 
@@ -98,6 +117,8 @@ struct Making {
     unresolved: u64,
     /// There was no room for the next record.
     is_full: bool,
+    /// That one and those behind it, if they can be gone on with.
+    left: Option<Peekable<RecordIter>>,
 }
 
 impl Making {
@@ -112,6 +133,7 @@ impl Making {
             unresolved: 0,
             piece,
             is_full: false,
+            left: None,
         }
     }
 
@@ -139,36 +161,56 @@ impl Making {
             }
             Err(unmade) => return Err(unmade),
         };
-        let of_records = selection.cloned();
-        let add = move || {
-            self.add_records(records, of_records.as_deref())?;
-            Ok::<_, Status>(self)
-        };
+        let records = records.peekable();
         match takes_long {
-            true => Ok(off_thread(add).await?),
-            false => Ok(add()?),
+            true => Ok(self.add_elsewhere(records, selection).await?),
+            false => {
+                self.add_records(records, selection.map(|selection| &**selection))?;
+                Ok(self)
+            }
         }
+    }
+
+    /// The same where nobody waits for the network.
+    async fn add_elsewhere(
+        mut self,
+        records: Peekable<RecordIter>,
+        selection: Option<&Arc<Selection>>,
+    ) -> Result<Making, Status> {
+        let selection = selection.cloned();
+        let add = move || {
+            self.add_records(records, selection.as_deref())?;
+            Ok(self)
+        };
+        off_thread(add).await
     }
 
     fn add_records(
         &mut self,
-        records: RecordIter,
+        mut records: Peekable<RecordIter>,
         selection: Option<&Selection>,
     ) -> Result<(), Status> {
         let mut worked_bytes = 0;
-        for record in records {
+        loop {
+            match records.peek() {
+                None => return Ok(()),
+                Some(Ok(record)) if record.offset < self.next => {}
+                Some(Ok(record)) if record.offset >= self.piece.until => {
+                    self.next = self.piece.until;
+                    self.is_full = true;
+                    return Ok(());
+                }
+                Some(_) if self.is_enough() || worked_bytes >= SLICE_BYTES => {
+                    self.is_full = true;
+                    self.left = Some(records);
+                    return Ok(());
+                }
+                Some(_) => {}
+            }
+            let Some(record) = records.next() else { return Ok(()) };
             let record = record.map_err(|error| unreadable(&error))?;
             if record.offset < self.next {
                 continue;
-            }
-            if record.offset >= self.piece.until {
-                self.next = self.piece.until;
-                self.is_full = true;
-                return Ok(());
-            }
-            if self.is_enough() || worked_bytes >= SLICE_BYTES {
-                self.is_full = true;
-                return Ok(());
             }
             worked_bytes += work_of(&record);
             let offset = record.offset;
@@ -192,7 +234,6 @@ impl Making {
             }
             self.next = offset.next();
         }
-        Ok(())
     }
 
     fn add_record(&mut self, record: Record) {
@@ -222,13 +263,19 @@ impl Making {
         self.records > 0 && is_full
     }
 
+    /// Ends within the batch up to an offset.
+    fn finish_within(mut self, last: Offset) -> Made {
+        let left = self.left.take().map(|records| (records, last));
+        Made { left, ..self.finish() }
+    }
+
     fn finish(mut self) -> Made {
         let Making { next, records, record_bytes, filtered, unresolved, .. } = self;
         self.piece.head.next_offset = next.0;
         self.piece.head.unresolved_records += unresolved;
         self.piece.head.encode_raw(&mut self.frame);
         let pieces = vec![end_frame(self.frame)];
-        Made { pieces, next, records, record_bytes, filtered, unresolved }
+        Made { pieces, next, records, record_bytes, filtered, unresolved, left: None }
     }
 }
 
@@ -295,7 +342,7 @@ mod tests {
         let mut making = Making::new(piece, 0);
         let batch = Batches::new(batch.clone()).next().expect("is there").expect("is whole");
         let records = batch.records(DecodeLimit::DEFAULT).expect("unpacks");
-        making.add_records(records, selection.as_ref()).expect("is worked on");
+        making.add_records(records.peekable(), selection.as_ref()).expect("is worked on");
         making.next.0 - next.0
     }
 

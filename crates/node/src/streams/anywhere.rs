@@ -140,10 +140,10 @@ const HURRIED_LEADER_MAX: Duration = Duration::from_secs(1);
 /// Between two looks who leads.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
 
-/// What another node wants. It gets on, whatever the size of the first batch.
+/// What another node wants.
 fn wish_of_another(offset: Offset, max_bytes: u32, wait: Duration) -> PartitionWish {
     let max_bytes = max_bytes.min(READ_BYTES_MAX);
-    PartitionWish { offset, max_bytes, first_max_bytes: u32::MAX, wait }
+    PartitionWish { offset, max_bytes, first_max_bytes: max_bytes, wait }
 }
 
 struct Wish(ReadWish);
@@ -309,6 +309,11 @@ impl Node {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Whether this node leads a partition.
+    pub fn leads(&self, partition: Partition) -> bool {
+        self.leading(partition).is_ok()
     }
 
     /// The replica here, if it leads.
@@ -495,13 +500,15 @@ impl Node {
             Task::Read { offset, max_bytes, wait_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
                 let wish = wish_of_another(offset, max_bytes, wait);
-                encode_answer(&self.read_here(partition, wish, ReadFrom::Leader).await)
+                let read = |wish| self.read_here(partition, wish, ReadFrom::Leader);
+                self.read_for_another(wish, read).await
             }
             Task::ReadReplica { offset, max_bytes, wait_ms, staleness_max_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
                 let wish = wish_of_another(offset, max_bytes, wait);
                 let staleness_max = Duration::from_millis(staleness_max_ms.into());
-                encode_answer(&self.read_replica_here(partition, wish, staleness_max).await)
+                let read = |wish| self.read_replica_here(partition, wish, staleness_max);
+                self.read_for_another(wish, read).await
             }
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
             Task::Producer(id) => encode_answer(&self.producer_here(partition, id).await),
@@ -509,6 +516,22 @@ impl Node {
             Task::Meter(demand) => encode_answer(&self.meter_here(partition, &demand)),
             Task::Skip(to) => encode_answer(&self.skip_here(partition, to).await),
         })
+    }
+
+    /// Reads for another node, which gets on whatever the size of the first batch. Large ones are read one after the other.
+    async fn read_for_another<F: Future<Output = Result<PartitionRead, Failure>>>(
+        &self,
+        wish: PartitionWish,
+        read: impl Fn(PartitionWish) -> F,
+    ) -> Vec<u8> {
+        match read(wish).await {
+            Err(failure) if failure.code == ErrorCode::MessageTooLarge => {
+                let _turn = self.memory.readers.large.take(1).await;
+                let wish = PartitionWish { first_max_bytes: u32::MAX, ..wish };
+                encode_answer(&read(wish).await)
+            }
+            read => encode_answer(&read),
+        }
     }
 
     async fn read_here(

@@ -69,7 +69,7 @@ pub(super) async fn run(
     let outcome = print_all(receiver, printer, &mut unresolved).await;
     if unresolved > 0 {
         eprintln!(
-            "warning: {unresolved} records are left out because the filter has no result for them"
+            "warning: records left out because the filter has no result for them: {unresolved}"
         );
     }
     outcome

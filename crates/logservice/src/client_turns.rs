@@ -1,4 +1,4 @@
-//! Waiting for the memory of replies. Clients take turns, however many replies of each wait.
+//! Waiting for memory. Clients take turns, however many of each wait.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,25 +25,25 @@ const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The lines of those who wait: one for each client. The first of each line waits for the budget, which is first come, first served.
 /// So before a reply has its turn, each other client has one.
 #[derive(Debug, Default)]
-pub(crate) struct ReplyTurns {
+pub(crate) struct ClientTurns {
     lines: Shared<Client, AsyncMutex<()>>,
     /// Those who wait, in all lines, by when they have come.
     waiting: Mutex<BTreeSet<(Instant, u64)>>,
     next_number: AtomicU64,
 }
 
-impl ReplyTurns {
-    /// Takes a share of `replies` when it is this client's turn.
+impl ClientTurns {
+    /// Takes a share of a budget when it is this client's turn.
     pub(crate) async fn take(
         &self,
         client: Client,
-        replies: &MemoryBudget,
+        budget: &MemoryBudget,
         bytes: usize,
     ) -> BudgetShare {
         let _waiting = Waiting::enter(self);
         let line = self.lines.at(client);
         let _first = line.lock().await;
-        replies.take(bytes).await
+        budget.take(bytes).await
     }
 
     /// How long a client that holds memory may take nothing now.
@@ -62,12 +62,12 @@ impl ReplyTurns {
 
 /// One that waits, also if its wait is cancelled.
 struct Waiting<'a> {
-    turns: &'a ReplyTurns,
+    turns: &'a ClientTurns,
     place: (Instant, u64),
 }
 
 impl Waiting<'_> {
-    fn enter(turns: &ReplyTurns) -> Waiting<'_> {
+    fn enter(turns: &ClientTurns) -> Waiting<'_> {
         let place = (Instant::now(), turns.next_number.fetch_add(1, Ordering::Relaxed));
         turns.waiting().insert(place);
         Waiting { turns, place }
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_take_turns_however_many_replies_of_each_wait() {
-        let turns = Arc::new(ReplyTurns::default());
+        let turns = Arc::new(ClientTurns::default());
         let budget = MemoryBudget::new(LIMIT_BYTES, Arc::new(Attention::default()));
         let mut held = Some(turns.take(client(1), &budget, LIMIT_BYTES).await);
         let (had, mut having) = mpsc::unbounded_channel();
@@ -127,7 +127,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_more_wait_and_the_longer_the_less_patience_there_is() {
-        let turns = ReplyTurns::default();
+        let turns = ClientTurns::default();
         assert_eq!(turns.patience(), PATIENCE_MAX);
         let first = Waiting::enter(&turns);
         assert_eq!(turns.patience(), PATIENCE_MAX);
