@@ -173,13 +173,15 @@ async fn who_reads_large_batches_costs_others_a_turn() {
         }
         door.append_batch(log, batch.finish().expect("is one")).await;
     }
-    let nothing = Filter { keys: vec!["no such key".into()], ..Filter::default() };
-    let passing_nothing = ReadRequest { filter: Some(nothing), ..of("packed") };
+    let filtered = |filter| ReadRequest { filter: Some(filter), ..of("packed") };
+    let nothing = filtered(Filter { keys: vec!["no such key".into()], ..Filter::default() });
+    // A connection evaluates two at a time.
+    let evaluated = filtered(Filter { expression: "offset >= 0".to_owned(), ..Filter::default() });
     let (mut hog, mut calls) = (door.client().await, Vec::new());
     for number in 0..HOGS {
-        // Half of them have no end, and half come to the end of the batch and wait there.
-        let request = if number % 2 == 0 { of("packed") } else { passing_nothing.clone() };
-        calls.push(hog.read(request).await);
+        // Those who get something take none of it; the others come to the end of the batch and wait there.
+        let requests = [of("packed"), nothing.clone(), evaluated.clone()];
+        calls.push(hog.read(requests[number % 3].clone()).await);
     }
     let mut polite = door.client_from([127, 0, 0, 2]).await;
     for log in ["small", "packed"] {

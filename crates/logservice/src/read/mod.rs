@@ -173,6 +173,8 @@ impl Reader {
                 || self.records_left == 0
                 || self.bytes_left == 0;
             if is_over {
+                // Others need not wait until the client has taken the last reply.
+                self.building = Building::default();
                 return self.finish(replies).await;
             }
             let call = Arc::clone(&self.call);
@@ -240,7 +242,8 @@ impl Reader {
         // Before any memory is taken: those whose turn it is not hold none.
         let evaluates = self.selection.as_ref().is_some_and(|selection| selection.takes_long());
         let turn = match evaluates {
-            true => Some(call.evaluation.acquire().await),
+            // Those who have one may wait for the large batch that is kept here.
+            true => Some(self.building.while_kept(&call, call.evaluation.acquire()).await),
             false => None,
         };
         let piece_bytes_max = piece_bytes as usize;
