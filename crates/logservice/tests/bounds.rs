@@ -164,15 +164,8 @@ async fn who_reads_large_batches_costs_others_a_turn() {
     const WAIT_MAX: Duration = Duration::from_secs(20);
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open(dir.path()).await;
-    for (log, mebibytes) in [("packed", 40), ("small", 1)] {
-        door.create(log, 1, &[]).await;
-        let mut batch = BatchBuilder::new(Compression::Zstd);
-        for _ in 0..mebibytes {
-            let value = vec![b'x'; (1 << 20) - 100];
-            batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
-        }
-        door.append_batch(log, batch.finish().expect("is one")).await;
-    }
+    with_packed(&door, "packed", 40).await;
+    with_packed(&door, "small", 1).await;
     let filtered = |filter| ReadRequest { filter: Some(filter), ..of("packed") };
     let nothing = filtered(Filter { keys: vec!["no such key".into()], ..Filter::default() });
     // A connection evaluates two at a time.
@@ -190,6 +183,41 @@ async fn who_reads_large_batches_costs_others_a_turn() {
         assert!(reply.is_some_and(|reply| !reply.records.is_empty()));
         assert!(begun.elapsed() < WAIT_MAX, "{log}: {:?}", begun.elapsed());
     }
+    door.close().await;
+}
+
+/// A log with a batch that unpacks to so many records of a MiB.
+async fn with_packed(door: &Door, log: &str, records: usize) {
+    door.create(log, 1, &[]).await;
+    let mut batch = BatchBuilder::new(Compression::Zstd);
+    for _ in 0..records {
+        let value = vec![b'x'; (1 << 20) - 100];
+        batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
+    }
+    door.append_batch(log, batch.finish().expect("is one")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_a_connection_evaluate_the_same_large_batch() {
+    const RECORDS: usize = 40;
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    with_packed(&door, "packed", RECORDS).await;
+    let filter = Filter { expression: "offset >= 0".to_owned(), ..Filter::default() };
+    let request = ReadRequest { filter: Some(filter), until_end: true, ..of("packed") };
+    let mut client = door.client().await;
+    let mut readers = JoinSet::new();
+    for _ in 0..6 {
+        let mut call = client.read(request.clone()).await;
+        readers.spawn(async move {
+            let mut records = 0;
+            while let Some(reply) = call.next::<ReadReply>().await.expect("goes on") {
+                records += reply.records.len();
+            }
+            records
+        });
+    }
+    assert_eq!(readers.join_all().await, [RECORDS; 6]);
     door.close().await;
 }
 
