@@ -17,8 +17,6 @@ from harness.waiting import wait_until
 
 SETTINGS = {"logservice.listen": "127.0.0.1:0", "logservice.logspec.listen": "127.0.0.1:0=spec"}
 DISK_BYTES = 96 * MEBIBYTE
-# Watches that end at a leader which cannot be reached. Each lasts until the next look.
-RETRIES_MAX = 200
 
 
 def request(sequence: int, *proposals: bytes) -> spec_pb2.AppendRequest:
@@ -58,14 +56,18 @@ class LogspecOfFollowers(unittest.TestCase):
 
     def until_redirected(self, service, watching):
         """Watches until nobody leads. Before the cluster knows that, the leader cannot be reached, which ends a watch."""
-        for _ in range(RETRIES_MAX):
+        watches = [watching]
+
+        def is_redirected() -> bool:
             try:
-                self.assertEqual([reply.WhichOneof("Reply") for reply in watching], ["redirect"])
-                return
+                self.assertEqual([reply.WhichOneof("Reply") for reply in watches.pop()], ["redirect"])
+                return True
             except grpc.RpcError as error:
                 self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error)
-            watching = service.InfoStream(spec_pb2.InfoRequest(), timeout=DEADLINE_S)
-        self.fail("it is never redirected")
+                watches.append(service.InfoStream(spec_pb2.InfoRequest(), timeout=DEADLINE_S))
+                return False
+
+        wait_until(is_redirected, "a redirect", DEADLINE_S)
 
     def test_redirect_where_nobody_leads(self):
         cluster = self.start("logservice-redirect", 1)
