@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness.brokers import KINDS
-from harness.offsets import await_coordinator, await_offsets, commit_all, compare_all, one_group_each
+from harness.offsets import await_coordinator, await_offsets, commit_all, compare_all, one_of_each
 from harness.protocol import CREATE_TOPICS, Connection, create_topic_v2
 
 TOPIC = "read-by-many"
@@ -67,7 +67,7 @@ def prepare(bootstrap: str, partitions: int):
     with Connection(bootstrap) as connection:
         connection.request(CREATE_TOPICS, 2, create_topic_v2(TOPIC, partitions))
     await_coordinator(bootstrap, "group-00000")
-    await_offsets(bootstrap, one_group_each([f"group-{number:05}" for number in range(1_000)], COORDINATORS))
+    await_offsets(bootstrap, one_of_each([f"group-{number:05}" for number in range(1_000)], COORDINATORS))
 
 
 def restart(broker, end, committed: dict[str, list[int]]) -> tuple[float, int]:
@@ -75,7 +75,7 @@ def restart(broker, end, committed: dict[str, list[int]]) -> tuple[float, int]:
     end()
     began = time.monotonic()
     broker.start()
-    await_offsets(broker.bootstrap, one_group_each(list(committed), COORDINATORS))
+    await_offsets(broker.bootstrap, one_of_each(list(committed), COORDINATORS))
     seconds = time.monotonic() - began
     memory = broker.rss_bytes()
     on_all_connections(compare_all, broker.bootstrap, committed)

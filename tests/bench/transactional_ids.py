@@ -17,18 +17,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from group_offsets import mib
+
 from harness.brokers import KINDS
-from harness.offsets import COORDINATOR_BEGINS, java_hash
+from harness.offsets import COORDINATOR_BEGINS, one_of_each, pipelined
 from harness.protocol import Connection, string
 
 FIND_COORDINATOR, INIT_PRODUCER_ID = 10, 22
 # The default of `transaction.state.log.num.partitions`, of both brokers.
 COORDINATORS = 50
 CONNECTIONS = 4
-# Requests under way on one connection.
-WINDOW = 16
 DEADLINE_S = 300
-CONCURRENT_TRANSACTIONS = 51
+# With CONCURRENT_TRANSACTIONS.
+PASSING = (*COORDINATOR_BEGINS, 51)
 TIMEOUT_MS = 60_000
 
 # A producer id and its epoch.
@@ -77,22 +78,23 @@ def measure(kind: str, args: argparse.Namespace):
 
 def await_ready(bootstrap: str, ids: list[str]) -> dict[str, Producer]:
     """One id of each partition of `__transaction_state` asks until it is answered. The first makes the topic."""
-    of_partition = {java_hash(name) % COORDINATORS: name for name in ids}
     deadline = time.monotonic() + DEADLINE_S
     found = {}
     with Connection(bootstrap, DEADLINE_S) as connection:
-        for name in of_partition.values():
+        for name in one_of_each(ids, COORDINATORS):
             # For a transaction; the answer begins with how long it was held back.
-            ask = lambda name=name: struct.unpack_from(">h", connection.request(FIND_COORDINATOR, 1, string(name) + b"\1"), 4)[0]
-            until_begun(ask, deadline)
-            until_begun(lambda name=name: found.update({name: initialized(connection.request(INIT_PRODUCER_ID, 1, init(name)))}) or found[name][0], deadline)
+            find = string(name) + b"\1"
+            until_begun(lambda find=find: struct.unpack_from(">h", connection.request(FIND_COORDINATOR, 1, find), 4), deadline)
+            found[name] = until_begun(lambda name=name: initialized(connection.request(INIT_PRODUCER_ID, 1, init(name))), deadline)
     return {name: (producer, epoch) for name, (_, producer, epoch) in found.items()}
 
 
-def until_begun(ask, deadline: float):
-    while (error := ask()) != 0:
-        assert error in (*COORDINATOR_BEGINS, CONCURRENT_TRANSACTIONS) and time.monotonic() < deadline, error
+def until_begun(ask, deadline: float) -> tuple:
+    """Asks until the answer begins with no error."""
+    while (answer := ask())[0] != 0:
+        assert answer[0] in PASSING and time.monotonic() < deadline, answer
         time.sleep(0.001)
+    return answer
 
 
 def init_all(bootstrap: str, ids: list[str]) -> dict[str, Producer]:
@@ -106,20 +108,13 @@ def init_some(bootstrap: str, ids: list[str]) -> dict[str, Producer]:
     found, left = {}, ids
     while left:
         again = []
-        with Connection(bootstrap, DEADLINE_S) as connection:
-            waiting = []
-            for name in [*left, *[None] * WINDOW]:
-                if name is not None:
-                    connection.send(INIT_PRODUCER_ID, 1, init(name))
-                    waiting.append(name)
-                if waiting and (name is None or len(waiting) == WINDOW):
-                    asked = waiting.pop(0)
-                    error, producer, epoch = initialized(connection.read_frame()[4:])
-                    assert error in (0, CONCURRENT_TRANSACTIONS, *COORDINATOR_BEGINS), error
-                    if error == 0:
-                        found[asked] = (producer, epoch)
-                    else:
-                        again.append(asked)
+        for name, response in pipelined(bootstrap, INIT_PRODUCER_ID, ((name, init(name)) for name in left), version=1):
+            error, producer, epoch = initialized(response)
+            if error == 0:
+                found[name] = (producer, epoch)
+            else:
+                assert error in PASSING, error
+                again.append(name)
         left = again
     return found
 
@@ -132,10 +127,6 @@ def init(name: str) -> bytes:
 def initialized(response: bytes) -> tuple[int, int, int]:
     """The error, the producer id and its epoch."""
     return struct.unpack_from(">hqh", response, 4)
-
-
-def mib(size_bytes: float) -> str:
-    return f"{size_bytes / (1 << 20):,.0f} MiB"
 
 
 if __name__ == "__main__":

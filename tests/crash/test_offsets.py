@@ -2,7 +2,7 @@ import os
 import unittest
 
 from harness.brokers import KINDS
-from harness.offsets import await_coordinator, await_offsets, commit_all, compare_all, one_group_each
+from harness.offsets import await_coordinator, await_offsets, commit_all, compare_all, one_of_each
 from harness.protocol import CREATE_TOPICS, Connection, create_topic_v2
 
 KIND = KINDS[os.environ["AGAINST"]]
@@ -27,7 +27,7 @@ class Offsets(unittest.TestCase):
         commit_all(self.broker.bootstrap, TOPIC, self.groups)
 
     def await_groups(self):
-        await_offsets(self.broker.bootstrap, one_group_each(list(self.groups), COORDINATORS))
+        await_offsets(self.broker.bootstrap, one_of_each(list(self.groups), COORDINATORS))
 
     def restart(self, end):
         """What is read to know the offsets again must not stay in memory."""

@@ -62,9 +62,9 @@ def await_offsets(bootstrap: str, groups: list[str]):
                 time.sleep(0.001)
 
 
-def one_group_each(groups: list[str], coordinators: int) -> list[str]:
-    """One group for each partition of `__consumer_offsets`; there are `coordinators` of them."""
-    return list({java_hash(group) % coordinators: group for group in groups}.values())
+def one_of_each(names: list[str], coordinators: int) -> list[str]:
+    """One group, or transactional id, for each partition of its coordinators' topic; there are `coordinators` of them."""
+    return list({java_hash(name) % coordinators: name for name in names}.values())
 
 
 def java_hash(text: str) -> int:
@@ -75,12 +75,12 @@ def java_hash(text: str) -> int:
     return min(hashed, (1 << 32) - hashed)
 
 
-def pipelined(bootstrap: str, api_key: int, requests):
-    """Sends each (name, body), in version 2, some at a time, and yields (name, response) in their order."""
+def pipelined(bootstrap: str, api_key: int, requests, version: int = 2):
+    """Sends each (name, body), some at a time, and yields (name, response) in their order."""
     with Connection(bootstrap, DEADLINE_S) as connection:
         waiting = []
         for name, body in requests:
-            connection.send(api_key, 2, body)
+            connection.send(api_key, version, body)
             waiting.append(name)
             if len(waiting) == WINDOW:
                 yield waiting.pop(0), connection.read_frame()[4:]

@@ -51,11 +51,13 @@ pub(crate) struct Room {
     is_large: bool,
 }
 
-/// The records of a batch that were not sent yet.
+/// The records of a batch that were not sent yet, and its last offset.
+pub(crate) type Rest = (Peekable<RecordIter>, Offset);
+
+/// A batch that is kept unpacked.
 #[derive(Debug)]
-pub(crate) struct OpenBatch {
-    pub(crate) records: Peekable<RecordIter>,
-    pub(crate) last: Offset,
+struct OpenBatch {
+    rest: Rest,
     room: Room,
 }
 
@@ -98,21 +100,19 @@ impl Building {
         self.large_until = Some(until);
     }
 
-    /// Keeps what is left of a batch, if it is a large one.
-    pub(crate) fn keep(&mut self, records: Peekable<RecordIter>, last: Offset, room: Room) {
-        if room.is_large {
-            self.open = Some(OpenBatch { records, last, room });
-        }
+    /// What is left of the batch at an offset, if that is kept: its records from there on, and its last offset.
+    pub(crate) fn kept(&mut self, next: Offset) -> Option<Rest> {
+        self.open = self.open.take().filter(|open| open.rest.1 >= next);
+        self.open.as_ref().map(|open| open.rest.clone())
     }
 
-    /// What is left of the batch at an offset, if that is kept.
-    pub(crate) fn take_open(&mut self, next: Offset) -> Option<OpenBatch> {
-        self.open.take().filter(|open| open.last >= next)
-    }
-
-    /// Keeps it again.
-    pub(crate) fn keep_open(&mut self, open: Option<OpenBatch>) {
-        self.open = open;
+    /// Keeps what a reply has left of a batch, if it is a large one. The reply was made in `room`, or of the batch that is kept.
+    pub(crate) fn keep(&mut self, rest: Option<Rest>, room: Option<Room>) {
+        let room = room.or_else(|| self.open.take().map(|open| open.room));
+        self.open = match (rest, room) {
+            (Some(rest), Some(room)) if room.is_large => Some(OpenBatch { rest, room }),
+            _ => None,
+        };
     }
 
     /// Waits for something, and keeps the batch meanwhile unless others want a turn.
@@ -134,12 +134,6 @@ impl Building {
             }
         }
         waiting.await
-    }
-}
-
-impl OpenBatch {
-    pub(crate) fn into_room(self) -> Room {
-        self.room
     }
 }
 

@@ -4,6 +4,7 @@ mod common;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use common::{Call, Client, Door, append, record};
 use logway_logservice::messages::health::{HealthCheckRequest, HealthCheckResponse};
 use logway_logservice::messages::log::read_request::From;
@@ -115,18 +116,12 @@ async fn with_a_record(door: &Door, bytes: usize) -> ReadRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_may_unpack_to_much_and_not_to_any_size() {
-    const MEBIBYTE: usize = 1 << 20;
     let dir = tempfile::tempdir().expect("a directory");
     let door = Door::open_with(dir.path(), SMALL_MEMORY).await;
     for log in ["packed", "spec"] {
         door.create(log, 1, &[]).await;
-        for mebibytes in [1, 5, 40, 70] {
-            let mut batch = BatchBuilder::new(Compression::Zstd);
-            for _ in 0..mebibytes {
-                let value = vec![b'x'; MEBIBYTE - 100];
-                batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
-            }
-            door.append_batch(log, batch.finish().expect("is one")).await;
+        for records in [1, 5, 40, 70] {
+            door.append_batch(log, packed(records)).await;
         }
     }
     let mut client = door.client().await;
@@ -186,15 +181,20 @@ async fn who_reads_large_batches_costs_others_a_turn() {
     door.close().await;
 }
 
-/// A log with a batch that unpacks to so many records of a MiB.
-async fn with_packed(door: &Door, log: &str, records: usize) {
-    door.create(log, 1, &[]).await;
+/// A batch that unpacks to so many records of a MiB.
+fn packed(records: usize) -> Bytes {
     let mut batch = BatchBuilder::new(Compression::Zstd);
     for _ in 0..records {
         let value = vec![b'x'; (1 << 20) - 100];
         batch.append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
     }
-    door.append_batch(log, batch.finish().expect("is one")).await;
+    batch.finish().expect("is one")
+}
+
+/// A log with such a batch.
+async fn with_packed(door: &Door, log: &str, records: usize) {
+    door.create(log, 1, &[]).await;
+    door.append_batch(log, packed(records)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -101,7 +101,7 @@ impl RequestContext {
         self.node().cluster_id
     }
 
-    /// The finalised level of the metadata, and the commit of which that is known. No ACL guards it.
+    /// The finalised level of the metadata, and up to which commit the metadata is known here. No ACL guards it.
     pub(crate) fn metadata_level(&self) -> (MetadataLevel, MetadataIndex) {
         let IndexedImage { image, index, .. } = self.node().quorum.indexed_image();
         (image.metadata_level(), index)

@@ -50,7 +50,8 @@ pub(crate) async fn read(
     let mut reserved = None;
     loop {
         // Who has memory waits for nothing else.
-        if reserved.is_none() {
+        let taken = reserved.take();
+        if taken.is_none() {
             call.await_quota(QuotaKey::ConsumerByteRate).await;
         }
         let permit = call.room(&replies).await?;
@@ -64,7 +65,7 @@ pub(crate) async fn read(
                 let kind = Some(ReadReplyKind::Ok(ReadOk { entries }));
                 let message = framed(&ReadReply { reply: kind });
                 let size_bytes = message.len();
-                match call.reply_share(reserved.take(), size_bytes) {
+                match call.reply_share(taken, size_bytes) {
                     Ok(share) => {
                         next = end;
                         call.charge(QuotaKey::ConsumerByteRate, size_bytes);
@@ -78,12 +79,8 @@ pub(crate) async fn read(
                 }
                 continue;
             }
-            Ok(Step::Nothing) => {
-                reserved = None;
-                continue;
-            }
+            Ok(Step::Nothing) => continue,
             Ok(Step::Large(until)) => {
-                reserved = None;
                 building.note_large(until);
                 continue;
             }

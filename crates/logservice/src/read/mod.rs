@@ -36,7 +36,7 @@ use logway_record::Batches;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::building::{Building, OpenBatch, Unmade};
+use crate::building::{Building, Unmade};
 use crate::call::{Call, NoRoom};
 use crate::grpc::inbound::Inbound;
 use crate::grpc::outbound::{Reply, framed, framed_around};
@@ -180,7 +180,6 @@ impl Reader {
             let call = Arc::clone(&self.call);
             let quota = call.await_quota(QuotaKey::ConsumerByteRate);
             self.building.while_kept(&call, quota).await;
-            let call = Arc::clone(&self.call);
             let permit = self.building.while_kept(&call, call.room(replies)).await?;
             // Who loses the permission reads no more.
             let log = self.call.log(&self.place.log, Operation::Read)?;
@@ -246,13 +245,11 @@ impl Reader {
             true => Some(self.building.while_kept(&call, call.evaluation.acquire()).await),
             false => None,
         };
-        let piece_bytes_max = piece_bytes as usize;
-        let (mut made, room, open) = match self.building.take_open(self.next) {
-            Some(open) => {
-                let piece = self.piece(self.next, piece_bytes_max);
-                let selection = self.selection.as_ref();
-                let made = records::go_on(piece, open.records.clone(), open.last, selection).await;
-                (made.map_err(|status| self.place.about(status))?, None, Some(open))
+        let (mut made, room) = match self.building.kept(self.next) {
+            Some(rest) => {
+                let piece = self.piece(self.next, piece_bytes);
+                let made = records::go_on(piece, rest, self.selection.as_ref()).await;
+                (made.map_err(|status| self.place.about(status))?, None)
             }
             None => {
                 // A small piece, too, is made of a whole batch.
@@ -275,13 +272,13 @@ impl Reader {
                 let made = match self.format {
                     Format::Batches => Ok(self.batches(read)),
                     Format::Records | Format::Unspecified => {
-                        let piece = self.piece(self.next.max(read.start), piece_bytes_max);
+                        let piece = self.piece(self.next.max(read.start), piece_bytes);
                         let selection = self.selection.as_ref();
                         records::make(call.node(), piece, read.batches, selection, &room).await
                     }
                 };
                 match made {
-                    Ok(made) => (made, Some(room), None),
+                    Ok(made) => (made, Some(room)),
                     Err(Unmade::Larger(until)) => return Ok(Tried::Large(until)),
                     Err(Unmade::Refused(status)) => return Err(self.place.about(status)),
                 }
@@ -290,16 +287,9 @@ impl Reader {
         let size_bytes = made.size_bytes();
         let share = match self.call.reply_share(share, size_bytes) {
             Ok(share) => share,
-            Err(NoRoom) => {
-                // It is made again of the same records.
-                self.building.keep_open(open);
-                return Ok(Tried::NoRoom(size_bytes));
-            }
+            Err(NoRoom) => return Ok(Tried::NoRoom(size_bytes)),
         };
-        let room = room.or_else(|| open.map(OpenBatch::into_room));
-        if let (Some((records, last)), Some(room)) = (made.left.take(), room) {
-            self.building.keep(records, last, room);
-        }
+        self.building.keep(made.left.take(), room);
         Ok(match self.accept(made, share, is_progress_due) {
             Some(reply) => Tried::Reply(reply),
             None => Tried::Nothing,
@@ -393,14 +383,14 @@ impl Reader {
     }
 
     /// What is to be made of records from an offset on.
-    fn piece(&self, next: Offset, reply_bytes: usize) -> Piece {
+    fn piece(&self, next: Offset, reply_bytes: u32) -> Piece {
         Piece {
             head: self.head(next),
             next,
             until: self.until.unwrap_or(Offset(i64::MAX)),
             records_max: self.records_left,
             bytes_max: self.bytes_left,
-            reply_bytes,
+            reply_bytes: reply_bytes as usize,
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::selection::{Selected, Selection};
 use super::unreadable;
 use super::value::ValueError;
-use crate::building::{Room, Unmade};
+use crate::building::{Rest, Room, Unmade};
 use crate::grpc::outbound::{begin_frame, end_frame};
 use crate::grpc::status::{Code, Status};
 use crate::messages::log::{self, ReadReply};
@@ -50,7 +50,7 @@ pub(super) struct Made {
     /// Of those, the expression had no result for so many.
     pub(super) unresolved: u64,
     /// Where it ends within a batch: the records behind it, and the last offset of the batch.
-    pub(super) left: Option<(Peekable<RecordIter>, Offset)>,
+    pub(super) left: Option<Rest>,
 }
 
 impl Made {
@@ -94,8 +94,7 @@ pub(super) async fn make(
 /// Makes another reply of what is left of a batch.
 pub(super) async fn go_on(
     piece: Piece,
-    records: Peekable<RecordIter>,
-    last: Offset,
+    (records, last): Rest,
     selection: Option<&Arc<Selection>>,
 ) -> Result<Made, Status> {
     let _place = EVALUATIONS.acquire().await;

@@ -28,6 +28,9 @@ pub struct ReaderMemory {
     pub elsewhere: MemoryBudget,
     /// For a batch that takes more than is given at once. Who has it has all of it, whatever the batch takes: it is a turn.
     pub large: MemoryBudget,
+    /// The same for what is read for another node, whose reader has a turn there. Were it one turn, two nodes that read large batches
+    /// of each other would wait for each other.
+    pub large_for_others: MemoryBudget,
 }
 
 /// The budgets of a node.
@@ -55,6 +58,7 @@ impl Memory {
             here: budget(requests_bytes / READER_MEMORY_PART),
             elsewhere: budget(requests_bytes / READER_MEMORY_PART),
             large: budget(1),
+            large_for_others: budget(1),
         };
         Memory {
             requests: RequestMemory::new(requests_bytes, &attention),

@@ -526,7 +526,7 @@ impl Node {
     ) -> Vec<u8> {
         match read(wish).await {
             Err(failure) if failure.code == ErrorCode::MessageTooLarge => {
-                let _turn = self.memory.readers.large.take(1).await;
+                let _turn = self.memory.readers.large_for_others.take(1).await;
                 let wish = PartitionWish { first_max_bytes: u32::MAX, ..wish };
                 encode_answer(&read(wish).await)
             }
