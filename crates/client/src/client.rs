@@ -157,10 +157,20 @@ impl Client {
 
     /// Asks any broker something that may be asked twice.
     pub async fn call_any<R: Request>(&self, request: &R) -> Result<R::Response, ClientError> {
+        self.ask_any(|connection| async move { connection.call(request).await }).await
+    }
+
+    /// The same with a question of several parts.
+    pub(crate) async fn ask_any<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        ask: impl Fn(Connection) -> F,
+    ) -> Result<T, ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let error = match self.any().await?.call(request).await {
-                Ok(response) => return Ok(response),
+            // Who can reach no broker at all learns it at once.
+            let connection = self.any().await?;
+            let error = match ask(connection).await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             if !error.is_retriable() || !backoff.pause(&error).await {

@@ -78,18 +78,7 @@ impl Client {
     }
 
     async fn find(&self, key: CoordinatorKey<'_>) -> Result<Coordinator, ClientError> {
-        let mut backoff = self.backoff();
-        loop {
-            // Who can reach no broker at all learns it at once.
-            let connection = self.any().await?;
-            let error = match ask_for_coordinator(&connection, key).await {
-                Ok(coordinator) => return Ok(coordinator),
-                Err(error) => error,
-            };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
-            }
-        }
+        self.ask_any(|connection| async move { ask_for_coordinator(&connection, key).await }).await
     }
 
     /// Asks a coordinator, and asks again while it is moving, starting or unreachable, or while a transaction has not

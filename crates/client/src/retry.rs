@@ -31,6 +31,22 @@ impl Backoff {
         Backoff { failures: 0, deadline: Instant::now() + patience, attempts }
     }
 
+    /// Attempts something until it succeeds, until an error says that no later attempt may, or until the deadline.
+    pub(crate) async fn repeat<T, F: Future<Output = Result<T, ClientError>>>(
+        mut self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, ClientError> {
+        loop {
+            let error = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            if !error.is_retriable() || !self.pause(&error).await {
+                return Err(error);
+            }
+        }
+    }
+
     /// Waits before the next attempt, after `error`; false, at once, when it would come after the
     /// deadline.
     pub(crate) async fn pause(&mut self, error: &ClientError) -> bool {

@@ -81,16 +81,7 @@ impl Client {
         broker: BrokerId,
         filter: &TransactionFilter,
     ) -> Result<Vec<ListedTransaction>, ClientError> {
-        let mut backoff = self.backoff();
-        loop {
-            let error = match self.list_transactions_once(broker, filter).await {
-                Ok(listed) => return Ok(listed),
-                Err(error) => error,
-            };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
-            }
-        }
+        self.backoff().repeat(|| self.list_transactions_once(broker, filter)).await
     }
 
     async fn list_transactions_once(
@@ -126,16 +117,7 @@ impl Client {
         &self,
         id: &str,
     ) -> Result<DescribedTransaction, ClientError> {
-        let mut backoff = self.backoff();
-        loop {
-            let error = match self.describe_transaction_once(id).await {
-                Ok(described) => return Ok(described),
-                Err(error) => error,
-            };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
-            }
-        }
+        self.backoff().repeat(|| self.describe_transaction_once(id)).await
     }
 
     async fn describe_transaction_once(

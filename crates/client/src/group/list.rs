@@ -44,16 +44,7 @@ impl Client {
     }
 
     async fn list_groups_of(&self, broker: BrokerId) -> Result<Vec<ListedGroup>, ClientError> {
-        let mut backoff = self.backoff();
-        loop {
-            let error = match self.list_groups_once(broker).await {
-                Ok(groups) => return Ok(groups),
-                Err(error) => error,
-            };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
-            }
-        }
+        self.backoff().repeat(|| self.list_groups_once(broker)).await
     }
 
     async fn list_groups_once(&self, broker: BrokerId) -> Result<Vec<ListedGroup>, ClientError> {

@@ -80,16 +80,7 @@ impl Client {
         group: &str,
         partitions: &BTreeSet<TopicPartition>,
     ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
-        let mut backoff = self.backoff();
-        loop {
-            let error = match self.fetch_offsets(group, Some(partitions)).await {
-                Ok(offsets) => return Ok(offsets),
-                Err(error) => error,
-            };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
-            }
-        }
+        self.backoff().repeat(|| self.fetch_offsets(group, Some(partitions))).await
     }
 
     /// Asks a group's coordinator by a version that names topics. To ask twice does no harm.

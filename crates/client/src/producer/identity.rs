@@ -4,7 +4,7 @@ use logway_model::{ProducerEpoch, ProducerId};
 use logway_wire::messages::InitProducerIdRequest;
 
 use crate::error::check;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Connection};
 
 /// What brokers know a producer by (KIP-98).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,22 +23,15 @@ pub(super) async fn init_producer_id(client: &Client) -> Result<ProducerIdentity
         transaction_timeout_ms: i32::MAX,
         ..InitProducerIdRequest::default()
     };
-    let mut backoff = client.backoff();
-    loop {
-        let response = client.call_any(&request).await?;
-        let outcome = check(|| "get a producer id".to_owned(), response.error_code, None);
-        match outcome {
-            Ok(()) => {
-                return Ok(ProducerIdentity {
-                    id: ProducerId(response.producer_id),
-                    epoch: ProducerEpoch(response.producer_epoch),
-                    is_transactional: false,
-                });
-            }
-            Err(error) if !error.is_retriable() || !backoff.pause(&error).await => {
-                return Err(error);
-            }
-            Err(_) => {}
-        }
-    }
+    let request = &request;
+    let ask = |connection: Connection| async move {
+        let response = connection.call(request).await?;
+        check(|| "get a producer id".to_owned(), response.error_code, None)?;
+        Ok(ProducerIdentity {
+            id: ProducerId(response.producer_id),
+            epoch: ProducerEpoch(response.producer_epoch),
+            is_transactional: false,
+        })
+    };
+    client.ask_any(ask).await
 }
