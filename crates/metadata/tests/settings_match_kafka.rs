@@ -36,6 +36,10 @@ const OTHER_DEFAULTS: &[&str] = &[
     "queued.max.request.bytes",
     // A client that has not said who it is gets little.
     "sasl.server.max.receive.size",
+    // As many replicas as other topics have, which are three where there are three brokers.
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
     // There is no GSSAPI.
     "sasl.enabled.mechanisms",
     // Keys and certificates are PEM files.
@@ -43,8 +47,14 @@ const OTHER_DEFAULTS: &[&str] = &[
     "ssl.truststore.type",
 ];
 
-/// Types that differ on purpose: a text that is a list of one, and files that may be several.
-const OTHER_TYPES: &[&str] = &["broker.rack", "ssl.keystore.location", "ssl.truststore.location"];
+/// Types that differ on purpose: a text that is a list of one, files that may be several, and numbers of 16 bits.
+const OTHER_TYPES: &[&str] = &[
+    "broker.rack",
+    "ssl.keystore.location",
+    "ssl.truststore.location",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+];
 
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())

@@ -51,6 +51,9 @@ use crate::error::MetadataError;
 pub(super) const PARTITIONS: Kind =
     Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
 
+/// As many replicas as the protocol can say.
+pub(super) const REPLICAS: Kind = Kind::Int { min: 1, max: i16::MAX as i32, special: None };
+
 /// The broker setting of a name, or the error that says so and which name comes close.
 pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
     look_up(broker_settings(), "broker", name)
@@ -223,7 +226,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "default.replication.factor",
-        Kind::Int { min: 1, max: i16::MAX as i32, special: None },
+        REPLICAS,
         Some("1"),
         "replicas",
         "How many replicas the partitions of a topic get where its creator does not say. Not set, it is 1, and 3 \
@@ -687,6 +690,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "partitions",
         "The partitions of `__consumer_offsets`, which keeps the groups and their offsets; it is \
          made when the first group asks for its coordinator.",
+    ),
+    Setting::at_start(
+        "offsets.topic.replication.factor",
+        REPLICAS,
+        None,
+        "replicas",
+        "How many replicas the partitions of `__consumer_offsets` get. Not set, as many as those of any topic \
+         (`default.replication.factor`), where Kafka has 3.",
     ),
     Setting::at_start(
         "offsets.topic.segment.bytes",

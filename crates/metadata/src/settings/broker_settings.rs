@@ -305,6 +305,8 @@ pub struct GroupCoordinatorSettings {
     pub offsets_topic_codec: u8,
     /// `offsets.topic.num.partitions`
     pub offsets_topic_partitions: i32,
+    /// `offsets.topic.replication.factor`, if it is not that of any topic.
+    pub offsets_topic_replicas: Option<i16>,
     /// `offsets.topic.segment.bytes`
     pub offsets_topic_segment_bytes: i32,
 }
@@ -362,6 +364,10 @@ pub struct TransactionCoordinatorSettings {
     pub id_expiration: Duration,
     /// `transaction.state.log.num.partitions`
     pub topic_partitions: i32,
+    /// `transaction.state.log.replication.factor`, if it is not that of any topic.
+    pub topic_replicas: Option<i16>,
+    /// `transaction.state.log.min.isr`, if it is not that of any topic.
+    pub topic_in_sync_min: Option<i16>,
     /// `transaction.state.log.segment.bytes`
     pub topic_segment_bytes: i32,
     /// `logway.transactions.max.bytes`
@@ -439,8 +445,9 @@ impl BrokerSettings {
             log_format: fields.log_format(),
             log_levels: fields.list("logway.log.level"),
             num_partitions: fields.int("num.partitions"),
-            default_replication_factor: i16::try_from(fields.int("default.replication.factor"))
-                .expect("its bounds are those of i16"),
+            default_replication_factor: fields
+                .replicas("default.replication.factor")
+                .expect("it has a default"),
             auto_create_topics: fields.boolean("auto.create.topics.enable"),
             delete_topics: fields.boolean("delete.topic.enable"),
             request_max_bytes: fields.size("socket.request.max.bytes"),
@@ -529,6 +536,12 @@ impl<'a> Fields<'a> {
         u32::try_from(self.int(name)).expect("the setting's least value is positive")
     }
 
+    /// A number of replicas, if one is said.
+    fn replicas(&self, name: &str) -> Option<i16> {
+        let number = self.has(name).then(|| self.int(name))?;
+        Some(i16::try_from(number).expect("the setting's bounds are those of i16"))
+    }
+
     /// A size that is never negative.
     pub(super) fn size(&self, name: &str) -> usize {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
@@ -565,6 +578,7 @@ impl<'a> Fields<'a> {
             offsets_topic_codec: u8::try_from(self.int("offsets.topic.compression.codec"))
                 .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
+            offsets_topic_replicas: self.replicas("offsets.topic.replication.factor"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
         }
     }
@@ -615,6 +629,8 @@ impl<'a> Fields<'a> {
             timeout_max_ms: self.int("transaction.max.timeout.ms"),
             id_expiration: self.interval("transactional.id.expiration.ms"),
             topic_partitions: self.int("transaction.state.log.num.partitions"),
+            topic_replicas: self.replicas("transaction.state.log.replication.factor"),
+            topic_in_sync_min: self.replicas("transaction.state.log.min.isr"),
             topic_segment_bytes: self.int("transaction.state.log.segment.bytes"),
             memory_max_bytes: self.size("logway.transactions.max.bytes"),
         }

@@ -1,6 +1,6 @@
 //! The broker settings of the transaction coordinator.
 
-use super::broker::PARTITIONS;
+use super::broker::{PARTITIONS, REPLICAS};
 use super::definition::{Kind, Setting};
 
 /// By name.
@@ -23,12 +23,28 @@ pub(super) static TRANSACTION_SETTINGS: &[Setting] = &[
          longer than its producer's is aborted, so that `read_committed` consumers get on.",
     ),
     Setting::at_start(
+        "transaction.state.log.min.isr",
+        REPLICAS,
+        None,
+        "replicas",
+        "`min.insync.replicas` of `__transaction_state` when it is made. Not set, that of any topic, which is 2 where \
+         there are three replicas, as Kafka has it.",
+    ),
+    Setting::at_start(
         "transaction.state.log.num.partitions",
         PARTITIONS,
         Some("50"),
         "partitions",
         "The partitions of `__transaction_state`, which keeps the transactional ids; it is made when \
          the first producer asks for its coordinator.",
+    ),
+    Setting::at_start(
+        "transaction.state.log.replication.factor",
+        REPLICAS,
+        None,
+        "replicas",
+        "How many replicas the partitions of `__transaction_state` get. Not set, as many as those of any topic \
+         (`default.replication.factor`), where Kafka has 3.",
     ),
     Setting::at_start(
         "transaction.state.log.segment.bytes",
