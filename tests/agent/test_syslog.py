@@ -3,11 +3,13 @@
 import json
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 import unittest
 
 from agents import Agent, AgentCase, AgentProcess, free_port, libraries_of, lines_in, needed
+from certificates import Certificates
 
 from harness.waiting import wait_until
 
@@ -57,12 +59,15 @@ class Syslog(AgentCase):
     def setUp(self):
         super().setUp()
         self.arrived = self.made("arrived")
-        self.tcp, self.udp, self.first, self.second = free_port(), free_port(), free_port(), free_port()
+        self.tcp, self.udp, self.first, self.second, self.tls = (free_port() for _ in range(5))
+        self.files = Certificates(self.directory / "certificates")
         sources = (
             f"[sources.tcp]\ntype = 'syslogtcp'\nhost = '127.0.0.1'\nport = {self.tcp}\nchannels = ['c']\nclientIPHeader = 'from'\n"
             f"[sources.udp]\ntype = 'syslogudp'\nhost = '127.0.0.1'\nport = {self.udp}\nchannels = ['c']\n"
             f"[sources.many]\ntype = 'multiport_syslogtcp'\nhost = '127.0.0.1'\nports = [{self.first}, {self.second}]\n"
             f"portHeader = 'port'\nbatchSize = 2\nchannels = ['c']\n"
+            f"[sources.tls]\ntype = 'multiport_syslogtcp'\nhost = '127.0.0.1'\nports = [{self.tls}]\nportHeader = 'port'\nchannels = ['c']\n"
+            f"ssl = true\nkeystore = '{self.files.key}'\ntruststore = '{self.files.authority}'\n"
         )
         self.agent = Agent(
             self,
@@ -125,11 +130,40 @@ class Syslog(AgentCase):
     def test_syslog_ng_sends_every_field(self):
         ways = [f'network("127.0.0.1" port({self.tcp}) transport("tcp"))', f'network("127.0.0.1" port({self.udp}) transport("udp"))',
                 f'network("127.0.0.1" port({self.first}) transport("tcp") flags(syslog-protocol))',
-                f'syslog("127.0.0.1" port({self.second}) transport("tcp"))']
+                f'syslog("127.0.0.1" port({self.second}) transport("tcp"))',
+                f'syslog("127.0.0.1" port({self.tls}) transport("tls") tls(ca-file("{self.files.authority}") '
+                f'cert-file("{self.files.certificate}") key-file("{self.files.private}") peer-verify(required-trusted)))']
         text = "@version: 3.38\noptions { keep-hostname(yes); stats-freq(0); };\nsource s { unix-dgram(\"SOCKET\"); };\n"
         text += "".join(f"destination d{at} {{ {way}; }};\nlog {{ source(s); destination(d{at}); }};\n" for at, way in enumerate(ways))
         daemon = SyslogNg(self, self.directory, "syslog-ng", text).start()
-        self.expect_fields(daemon, {"tcp": [None], "udp": [None], str(self.first): ["1"], str(self.second): ["1"]})
+        expected = {"tcp": [None], "udp": [None], str(self.first): ["1"], str(self.second): ["1"], str(self.tls): ["1"]}
+        self.expect_fields(daemon, expected)
+
+    def test_who_has_no_certificate_is_turned_away(self):
+        strange = Certificates(self.directory / "strangers")
+        message = b"<13>Oct 11 22:14:15 host message\n"
+
+        def say(trust: ssl.SSLContext):
+            with socket.create_connection(("127.0.0.1", self.tls)) as plain, trust.wrap_socket(plain, server_hostname="127.0.0.1") as client:
+                client.sendall(message)
+                # Of a refused certificate a client of TLS 1.3 hears when it reads.
+                client.shutdown(socket.SHUT_WR)
+                client.recv(1)
+
+        for key in (None, strange.key):
+            trust = ssl.create_default_context(cafile=self.files.authority)
+            if key:
+                trust.load_cert_chain(key)
+            with self.subTest(key=key), self.assertRaises(OSError):
+                say(trust)
+        with socket.create_connection(("127.0.0.1", self.tls)) as client:
+            client.sendall(message)
+            self.assertIn(client.recv(1)[:1], (b"", b"\x15"), "the end, or an alert before it")
+        wait_until(lambda: self.agent.count("SOURCE.tls", "EventReadFail") == 3, "three are counted", DEADLINE_S)
+        trust = ssl.create_default_context(cafile=self.files.authority)
+        trust.load_cert_chain(self.files.key)
+        say(trust)
+        self.assertEqual(len(self.events(1)), 1)
 
     def test_a_batch_has_no_more_messages_than_it_may(self):
         with socket.create_connection(("127.0.0.1", self.first)) as client:

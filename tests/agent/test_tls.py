@@ -6,39 +6,13 @@ import subprocess
 import urllib.request
 
 from agents import Agent, AgentCase, Flume, free_port, lines_in
+from certificates import PASSWORD, Certificates
 
 from harness.logway import BINARY
 from harness.waiting import wait_until
 
 EVENTS = 1000
 DEADLINE_S = 60
-PASSWORD = "changeit"
-
-
-def run(*command):
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-
-
-class Certificates:
-    """An authority and a key for this machine, as PEM files and as Java's stores."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        directory.mkdir(exist_ok=True)
-        self.authority, self.key = directory / "authority.pem", directory / "key.pem"
-        self.jks, self.p12 = directory / "trust.jks", directory / "key.p12"
-        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        private = directory / "authority.key"
-        run("openssl", "req", "-x509", *curve, "-days", 30, "-subj", f"/CN={directory.name}", "-keyout", private, "-out", self.authority)
-        leaf, request, certificate, names = (directory / name for name in ["leaf.key", "leaf.csr", "leaf.pem", "names"])
-        names.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-        run("openssl", "req", "-new", *curve, "-subj", "/CN=agent", "-keyout", leaf, "-out", request)
-        run("openssl", "x509", "-req", "-in", request, "-CA", self.authority, "-CAkey", private, "-CAcreateserial", "-days", 30,
-            "-extfile", names, "-out", certificate)
-        self.key.write_text(leaf.read_text() + certificate.read_text() + self.authority.read_text())
-        run("openssl", "pkcs12", "-export", "-in", self.key, "-out", self.p12, "-passout", f"pass:{PASSWORD}")
-        run("keytool", "-importcert", "-noprompt", "-alias", "authority", "-file", self.authority, "-keystore", self.jks,
-            "-storepass", PASSWORD, "-storetype", "JKS")
 
 
 class TlsHops(AgentCase):

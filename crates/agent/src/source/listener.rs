@@ -156,18 +156,12 @@ where
             let tls = of_connections.clone();
             let of_call = Arc::clone(&context);
             let served = async move {
-                socket.set_nodelay(true)?;
-                let stream = tls::packed(socket, level);
-                let stream = match tls {
-                    Some(tls) => tls::accept(&tls, stream).await?,
-                    None => stream,
-                };
+                let stream = secured(socket, tls.as_deref(), level).await?;
                 serve_calls(stream, of_call, budget).await
             };
             async move {
                 if let Err(error) = served.await {
-                    context.delivery.counters().malformed.add(1);
-                    tracing::warn!(source = context.delivery.source(), %peer, %error, "a connection is closed");
+                    tell_closed(&context, peer, &error);
                 }
             }
         };
@@ -180,8 +174,28 @@ where
     })
 }
 
+/// A connection's stream: in TLS if the source is, and inflated where it has a level of compression.
+pub(super) async fn secured(
+    socket: TcpStream,
+    tls: Option<&ServerTls>,
+    level: Option<u32>,
+) -> io::Result<Box<dyn Stream>> {
+    socket.set_nodelay(true)?;
+    let stream = tls::packed(socket, level);
+    match tls {
+        Some(tls) => tls::accept(tls, stream).await,
+        None => Ok(stream),
+    }
+}
+
+/// Counts a connection that ends badly, and tells why.
+pub(super) fn tell_closed(context: &SourceContext, peer: SocketAddr, error: &io::Error) {
+    context.delivery.counters().malformed.add(1);
+    tracing::warn!(source = context.delivery.source(), %peer, %error, "a connection is closed");
+}
+
 /// Puts a new certificate in force when its file changes, until the source is to stop.
-async fn keep_certificate(context: &SourceContext, tls: Option<Arc<ServerTls>>) {
+pub(super) async fn keep_certificate(context: &SourceContext, tls: Option<Arc<ServerTls>>) {
     let Some(tls) = tls else { return };
     while !context.stop.sleep(tls::RELOAD_INTERVAL).await {
         tls::reload(context.delivery.source(), &tls).await;

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 
-use super::listener::{CONNECTIONS, bind, serve};
+use super::listener::{CONNECTIONS, bind, keep_certificate, secured, serve, tell_closed};
 use super::{Running, SourceContext, Starting};
 use crate::codec::syslog::{KeptFields, MessageReader};
 use crate::declaration::{Declaration, Fallback, Key, Kind, PORT, Role, key};
 use crate::interceptor::now_ms;
+use crate::tls::{self, Stream};
 
 pub(super) const COMMON: &[Key] = &[
     key(
@@ -25,12 +25,6 @@ pub(super) const COMMON: &[Key] = &[
         Kind::Only(&[], "names are not looked up: use clientIPHeader"),
         Fallback::Nothing,
         "Flume's header for the client's name.",
-    ),
-    key(
-        "ssl",
-        Kind::Only(&["false"], "TLS of sources is not there yet"),
-        Fallback::Is("false"),
-        "TLS.",
     ),
 ];
 
@@ -47,13 +41,14 @@ pub(crate) const ONE: Declaration = Declaration {
     aliases: &["org.apache.flume.source.SyslogTcpSource"],
     doc: "Listens for syslog by RFC 3164 and RFC 5424: a message a line, or with its length before it (RFC 6587). Facility, severity, time and host become \
           headers; a malformed message is kept, with `flume.syslog.status`. While channels are full, nothing is read. \
+          With `ssl` it is syslog over TLS (RFC 5425). \
           A time without a zone is taken for UTC; a fraction of a second does not hide the zone, as it does in Flume.",
     keys: &[
         key("host", Kind::Text, Fallback::Is("0.0.0.0"), "The address to listen at."),
         key("port", PORT, Fallback::Required, "The port."),
         EVENT_SIZE,
     ],
-    shared: &[COMMON, CONNECTIONS],
+    shared: &[COMMON, CONNECTIONS, tls::OF_SOURCE],
 };
 
 pub(crate) const MANY: Declaration = Declaration {
@@ -96,7 +91,7 @@ pub(crate) const MANY: Declaration = Declaration {
             "Flume's threads.",
         ),
     ],
-    shared: &[COMMON, CONNECTIONS],
+    shared: &[COMMON, CONNECTIONS, tls::OF_SOURCE],
 };
 
 /// How many messages of `syslogtcp` go into channels at once.
@@ -129,6 +124,7 @@ async fn start(
     batch_max: usize,
 ) -> Result<Running, String> {
     let batch_max = context.delivery.batch_max().min(batch_max);
+    let tls = tls::of_source(&context.settings, &[])?;
     let context = Arc::new(context);
     let mut listeners = Vec::new();
     for port in ports {
@@ -138,19 +134,27 @@ async fn start(
         let mut served = tokio::task::JoinSet::new();
         for (port, listener) in listeners {
             let stamp = port_header.as_ref().map(|header| (header.clone(), port.to_string()));
-            let of_connection = Arc::clone(&context);
+            let (of_connection, of_connections) = (Arc::clone(&context), tls.clone());
             let connection = move |socket, peer| {
-                serve_messages(socket, peer, Arc::clone(&of_connection), stamp.clone(), batch_max)
+                let (context, stamp) = (Arc::clone(&of_connection), stamp.clone());
+                let tls = of_connections.clone();
+                async move {
+                    match secured(socket, tls.as_deref(), None).await {
+                        Ok(stream) => serve_messages(stream, peer, context, stamp, batch_max).await,
+                        Err(error) => tell_closed(&context, peer, &error),
+                    }
+                }
             };
             let context = Arc::clone(&context);
             served.spawn(async move { serve(listener, context, connection).await });
         }
-        while served.join_next().await.is_some() {}
+        let all_served = async { while served.join_next().await.is_some() {} };
+        tokio::join!(all_served, keep_certificate(&context, tls));
     }))
 }
 
 async fn serve_messages(
-    mut socket: TcpStream,
+    mut stream: Box<dyn Stream>,
     peer: SocketAddr,
     context: Arc<SourceContext>,
     stamp: Option<(String, String)>,
@@ -164,7 +168,7 @@ async fn serve_messages(
     loop {
         let read = tokio::select! {
             () = context.stop.wait() => Ok(0),
-            read = socket.read(&mut buffer) => read,
+            read = stream.read(&mut buffer) => read,
         };
         let read = read.unwrap_or(0);
         let mut bytes = &buffer[..read];
