@@ -104,13 +104,15 @@ def loopback_bytes() -> int:
 
 
 def produce(cluster: Cluster, topics: list[NewTopic], megabytes: int):
-    """As many records to each partition, as far as they go round."""
+    """As many records to each partition, as far as they go round: one partition after the other, as librdkafka takes seconds to look
+    through thousands that have records."""
     failures = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 5})
     partitions = [(topic.topic, number) for topic in topics for number in range(topic.num_partitions)]
     value = os.urandom(RECORD_BYTES)
-    for number in range(megabytes * 1_000_000 // RECORD_BYTES):
-        topic, partition = partitions[number % len(partitions)]
+    records = megabytes * 1_000_000 // RECORD_BYTES
+    for number in range(records):
+        topic, partition = partitions[number * len(partitions) // records]
         while True:
             try:
                 producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failures.append(error))

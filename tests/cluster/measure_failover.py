@@ -24,7 +24,7 @@ os.environ.setdefault("AGAINST", "logway")
 from confluent_kafka.admin import NewTopic
 from written import TWO_IN_SYNC, wait_until_in_sync
 
-from harness.apache_kafka import KafkaCluster
+from harness.apache_kafka import KafkaCluster, need_kafka
 from harness.cluster import Cluster
 from harness.load import DEADLINE_S, create_topics
 from harness.network import WITHOUT, Network, in_own_network, is_own
@@ -155,6 +155,9 @@ def main():
     if options.report:
         return report(read_results(options.results))
     options.kafka_rounds = options.kafka_rounds or options.rounds
+    if "kafka" in options.kinds:
+        # From a network of one's own nothing can be fetched.
+        need_kafka()
     in_own_network()
     faults = [fault for fault in options.faults if fault != "cable" or is_own()]
     if len(faults) < len(options.faults):
