@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.broker import TESTS, fresh_directory
 from harness.logway import BINARY, Logway
+from harness.network import address, on_host
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -95,22 +96,26 @@ class AgentProcess:
 
 
 class Agent(AgentProcess):
-    """Ours; its configuration is TOML, or with `flume_name` one of Flume's."""
+    """Ours; its configuration is TOML, or with `flume_name` one of Flume's.
 
-    def __init__(self, case, directory, name, configuration, flume_name: str = ""):
+    `host` is the host of a `Network` that it runs on, if it is not on this one.
+    """
+
+    def __init__(self, case, directory, name, configuration, flume_name: str = "", host: int | None = None):
         super().__init__(case, directory, name, configuration)
         self.flume_name = flume_name
-        self.metrics_port = free_port()
+        self.under = on_host(host) if host else []
+        self.metrics = f"{address(host) if host else '127.0.0.1'}:{free_port()}"
 
     def command(self):
         file = ["--flume-conf", str(self.file), "--name", self.flume_name] if self.flume_name else [str(self.file)]
-        return [BINARY, "agent", "run", *file, "--metrics", f"127.0.0.1:{self.metrics_port}", "--reload-interval", "1"]
+        return [*self.under, BINARY, "agent", "run", *file, "--metrics", self.metrics, "--reload-interval", "1"]
 
     def is_ready(self, log):
         return "ready metrics=" in log
 
     def counters(self, component: str) -> dict[str, str]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=DEADLINE_S) as page:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=DEADLINE_S) as page:
             return json.load(page)[component]
 
     def count(self, component: str, counter: str) -> int:

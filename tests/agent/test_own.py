@@ -169,7 +169,7 @@ class Own(AgentCase):
             "[sinks.k]\ntype = 'null'\nchannel = 'c'\n",
         ).start()
         wait_until(lambda: agent.count("SINK.k", "EventDrainSuccessCount") == 7, "seven events", DEADLINE_S)
-        with urllib.request.urlopen(f"http://127.0.0.1:{agent.metrics_port}/metrics/prometheus") as page:
+        with urllib.request.urlopen(f"http://{agent.metrics}/metrics/prometheus") as page:
             text = page.read().decode()
         self.assertIn('logway_agent_source_event_accepted_total{component="r"} 7\n', text)
         self.assertIn('# TYPE logway_agent_channel_size gauge\nlogway_agent_channel_size{component="c"} 0\n', text)

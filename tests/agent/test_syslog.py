@@ -1,5 +1,6 @@
 """Syslog from util-linux' `logger`, from rsyslog and syslog-ng, and what is none."""
 
+import contextlib
 import json
 import shutil
 import socket
@@ -146,20 +147,20 @@ class Syslog(AgentCase):
         def say(trust: ssl.SSLContext):
             with socket.create_connection(("127.0.0.1", self.tls)) as plain, trust.wrap_socket(plain, server_hostname="127.0.0.1") as client:
                 client.sendall(message)
-                # Of a refused certificate a client of TLS 1.3 hears when it reads.
-                client.shutdown(socket.SHUT_WR)
-                client.recv(1)
+                client.unwrap()
 
         for key in (None, strange.key):
             trust = ssl.create_default_context(cafile=self.files.authority)
             if key:
                 trust.load_cert_chain(key)
-            with self.subTest(key=key), self.assertRaises(OSError):
+            # A client of TLS 1.3 has shaken hands, and may hear later that its certificate is refused.
+            with contextlib.suppress(OSError):
                 say(trust)
         with socket.create_connection(("127.0.0.1", self.tls)) as client:
             client.sendall(message)
             self.assertIn(client.recv(1)[:1], (b"", b"\x15"), "the end, or an alert before it")
         wait_until(lambda: self.agent.count("SOURCE.tls", "EventReadFail") == 3, "three are counted", DEADLINE_S)
+        self.assertEqual(self.agent.count("SOURCE.tls", "EventReceivedCount"), 0)
         trust = ssl.create_default_context(cafile=self.files.authority)
         trust.load_cert_chain(self.files.key)
         say(trust)

@@ -15,16 +15,7 @@ failed=0
 if compgen -G "$here/$files" >/dev/null; then
   "$python" -m harness.cases "$here" "$files" || failed=1
 fi
-
-# Network and mounts of its own go with it, however it ends.
-own=(unshare --net --mount)
-if "${own[@]}" true 2>/dev/null; then
-  export OWN_NETWORK=yes
-  "$tests/harness/need" nft >/dev/null
-else
-  own=()
-fi
 if compgen -G "$here/machines/$files" >/dev/null; then
-  "${own[@]}" "$python" -m harness.cases "$here/machines" "$files" || failed=1
+  "$tests/harness/in_own_network" "$python" -m harness.cases "$here/machines" "$files" || failed=1
 fi
 exit $failed

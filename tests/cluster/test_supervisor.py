@@ -116,6 +116,28 @@ class Supervisor(unittest.TestCase):
             kept = printed("-b", bootstrap, "consume", "kept", "-o", "start", "-e")
             self.assertEqual(sorted(kept.splitlines()), sorted(lines.splitlines()))
 
+    def test_a_node_that_starts_alone_sets_no_log_aside(self):
+        with Supervised("supervisor-alone") as cluster:
+            cluster.start(0, 1, 2)
+            name = cluster.wait_until_whole()
+            bootstrap = cluster.nodes[1].bootstrap
+            printed("-b", bootstrap, "topic", "create", "kept", "-p", "3", "-r", "3")
+            lines = "".join(f"line {number}\n" for number in range(1_000))
+            printed("-b", bootstrap, "produce", "kept", stdin=lines.encode())
+            for node in cluster.nodes:
+                node.kill()
+            # Nobody tells it what was committed of the metadata that it has.
+            alone = cluster.nodes[2]
+            alone.begin()
+            waits = "waiting for a majority of the cluster's voters"
+            wait_until(lambda: waits in alone.log_since_start(), "it says so", deadline_s=READY_DEADLINE_S)
+            cluster.start(0, 1)
+            alone.wait_until_ready()
+            self.assertEqual(cluster.wait_until_whole(), name)
+            self.assertEqual([path for node in cluster.nodes for path in node.data_dir.glob("*-stray*")], [])
+            kept = printed("-b", bootstrap, "consume", "kept", "-o", "start", "-e")
+            self.assertEqual(sorted(kept.splitlines()), sorted(lines.splitlines()))
+
     def test_a_node_whose_cluster_is_not_there_says_that_it_looks_for_it(self):
         with Supervised("supervisor-late") as cluster:
             late = cluster.nodes[1]

@@ -86,8 +86,11 @@ def read_to_end(bootstrap: str, topic: str) -> list[Message]:
         consumer.close()
 
 
-def read_isolated(bootstrap: str, topic: str, partitions: int, isolation: str) -> list[Message]:
-    """Every record up to the end of each partition, which is the last stable offset for `read_committed`."""
+def read_isolated(bootstrap: str, topic: str, partitions: int, isolation: str, starts: dict[int, int] | None = None) -> list[Message]:
+    """Every record up to the end of each partition, which is the last stable offset for `read_committed`.
+
+    `starts` are the first offsets to read, by partition, where they are not 0.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -100,7 +103,7 @@ def read_isolated(bootstrap: str, topic: str, partitions: int, isolation: str) -
     )
     records, ended, deadline = [], set(), time.monotonic() + DEADLINE_S
     try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        consumer.assign([TopicPartition(topic, number, (starts or {}).get(number, 0)) for number in range(partitions)])
         while len(ended) < partitions:
             if time.monotonic() > deadline:
                 raise AssertionError(f"{isolation} readers of {topic} do not come to the end")

@@ -5,17 +5,15 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from job import UPPER_CASE
+
 from harness import topics
-from harness.apache_kafka import SMALL_JVM
-from harness.broker import WORK
 from harness.program import Program
 from harness.waiting import wait_until
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 # Long, because a small machine that does much else takes its time to start a JVM.
 DEADLINE_S = 240
-COMMAND = ["java", *SMALL_JVM, "-Xmx400m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-COMMAND += ["-cp", f"{WORK}/flink/classes:{WORK}/flink/libs/*", "io.logway.flink.UpperCase"]
 
 
 def lines(first: int, end: int) -> list[str]:
@@ -32,7 +30,7 @@ class UpperCase(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         arguments = [BOOTSTRAP, "flink-group", "flink-in", "flink-out"]
-        self.job = Program([*COMMAND, *arguments], Path(scratch.name) / "log")
+        self.job = Program([*UPPER_CASE, *arguments], Path(scratch.name) / "log")
         self.addCleanup(self.job.kill)
 
     def await_committed(self, offsets: dict[int, int]):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A word count with Kafka Streams 4.3 against the broker at $BOOTSTRAP.
+# A word count and a windowed join with Kafka Streams 4.3 against the broker at $BOOTSTRAP.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)

@@ -1,38 +1,26 @@
-"""A word count, exactly once, on three nodes: nodes and instances are killed meanwhile, and no word is counted twice or not at all.
+"""A word count and a windowed join, exactly once, beside each other on one node or three: nodes and instances are killed meanwhile,
+and in the end the output is what the whole input gives at once.
 
-    KILLS   how often something is killed (4)
+    KILLS   how often something is killed in each case (4)
     SEED    repeats what chance chose
 """
 
 import os
-import random
 import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka.admin import NewTopic
-
-from harness import topics
 from harness.apache_kafka import SMALL_JVM
 from harness.broker import WORK
 from harness.cluster import Cluster
-from harness.cluster_status import wait_until_all_vote
-from harness.load import create_topics
+from harness.exactly_once import PARTITIONS, Application, begin, outlive_kills
 from harness.program import Program
-from harness.seed import SEED
-from harness.waiting import wait_until
 
-KILLS = int(os.environ.get("KILLS", "4"))
-# Long, because a small machine that does much else takes its time to start a JVM.
-DEADLINE_S = 240
 CLASS_PATH = f"{WORK}/streams/classes:{WORK}/streams/libs/*"
-PARTITIONS = 4
-LINES_BETWEEN = 500
+INSTANCES = 2
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
     "group.streams.min.session.timeout.ms": "6000",
     "group.streams.session.timeout.ms": "6000",
     "group.streams.min.heartbeat.interval.ms": "1000",
@@ -40,74 +28,93 @@ SETTINGS = {
 }
 
 
-def lines(start: int) -> list[str]:
-    """Line 10 is "word-1 word-3 all", and so on."""
-    return [f"word-{number % 3} word-{number % 7} all" for number in range(start, start + LINES_BETWEEN)]
+class Streams(Application):
+    """Instances of a program of Kafka Streams."""
+
+    program: str
+
+    def __init__(self, scratch: Path, bootstrap: str, protocol: str):
+        directories = [scratch / f"{self.name}-{number}" for number in range(INSTANCES)]
+        super().__init__(bootstrap, [self.instance(directory, bootstrap, protocol) for directory in directories])
+
+    def instance(self, directory: Path, bootstrap: str, protocol: str) -> Program:
+        directory.mkdir()
+        settings = [bootstrap, self.name, str(directory / "state"), protocol, "exactly_once_v2"]
+        command = ["java", *SMALL_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", CLASS_PATH]
+        command.append(f"io.logway.streams.{self.program}")
+        return Program([*command, *settings, *self.sources, self.target], directory / "log")
+
+
+class WordCount(Streams):
+    """Its output is the latest count of each word."""
+
+    name, program, sources, target = "exact-count", "WordCount", ("lines",), "counts"
+
+    @staticmethod
+    def line(number: int) -> str:
+        """Line 10 is "word-1 word-3 all", and so on."""
+        return f"word-{number % 3} word-{number % 7} all"
+
+    def record(self, source: str, number: int) -> dict:
+        return {"value": self.line(number), "partition": number % PARTITIONS}
+
+    def output(self, records: list) -> Counter:
+        return Counter({record.key().decode(): int(record.value()) for record in records})
+
+    def wanted(self) -> Counter:
+        return Counter(word for number in range(self.sent) for word in self.line(number).split(" "))
+
+
+class WindowedJoin(Streams):
+    """Its output is each pair once. Of each side one record a second has one of five keys: so a record has the same key as those
+    five seconds before and after it."""
+
+    name, program, sources, target = "exact-join", "WindowedJoin", ("lefts", "rights"), "pairs"
+    KEYS = 5
+    WINDOW_MS = 6_000
+
+    def time_ms(self, source: str, number: int) -> int:
+        return 1_790_000_000_000 + 1_000 * number + (500 if source == "rights" else 0)
+
+    def record(self, source: str, number: int) -> dict:
+        key = number % self.KEYS
+        time_ms = self.time_ms(source, number)
+        return {"key": str(key), "value": str(number), "partition": key % PARTITIONS, "timestamp": time_ms}
+
+    def wanted(self) -> Counter:
+        near = self.WINDOW_MS // 1_000 + 1
+        pairs = ((left, right) for left in range(self.sent) for right in range(max(0, left - near), min(self.sent, left + near + 1)))
+        return Counter(f"{left} {right}" for left, right in pairs if self.is_pair(left, right))
+
+    def is_pair(self, left: int, right: int) -> bool:
+        apart_ms = abs(self.time_ms("lefts", left) - self.time_ms("rights", right))
+        return left % self.KEYS == right % self.KEYS and apart_ms <= self.WINDOW_MS
 
 
 @unittest.skipUnless(os.environ.get("AGAINST", "logway") == "logway", "a cluster of ours")
 class ExactlyOnce(unittest.TestCase):
-    def count_on_three_nodes(self, protocol: str):
-        print(f"SEED={SEED}")
-        chance = random.Random(SEED)
+    def run_on(self, nodes: int, protocol: str):
+        replicas = {"default.replication.factor": str(nodes), "min.insync.replicas": str((nodes + 1) // 2)}
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
-            Cluster(f"streams-{protocol}", settings=SETTINGS) as cluster,
+            Cluster(f"streams-{protocol}-{nodes}", nodes, {**SETTINGS, **replicas}) as cluster,
         ):
-            wait_until_all_vote(cluster)
-            create_topics(cluster.bootstrap, *(NewTopic(topic, PARTITIONS, 3) for topic in ("lines", "counts")))
-            programs = [instance(Path(scratch) / str(number), cluster.bootstrap, protocol) for number in range(2)]
-            for program in programs:
+            kinds = (WordCount, WindowedJoin)
+            begin(cluster, kinds)
+            applications = [kind(Path(scratch), cluster.bootstrap, protocol) for kind in kinds]
+            for program in (program for application in applications for program in application.programs):
                 self.addCleanup(program.kill)
                 program.start()
-            sent = self.send(cluster.bootstrap, 0)
-            self.await_counts(cluster.bootstrap, sent, programs)
-            for kill in range(KILLS):
-                sent += self.send(cluster.bootstrap, len(sent))
-                # Of an instance the state directory stays, of a node the data; each second time it is a node.
-                killed = chance.choice(cluster.nodes if kill % 2 == 0 else programs)
-                killed.kill()
-                killed.start()
-            sent += self.send(cluster.bootstrap, len(sent))
-            self.await_counts(cluster.bootstrap, sent, programs)
+            outlive_kills(cluster, applications)
 
-    def send(self, bootstrap: str, start: int) -> list[str]:
-        sent = lines(start)
-        topics.produce(bootstrap, "lines", [{"value": line, "partition": at % PARTITIONS} for at, line in enumerate(sent)])
-        return sent
+    def test_classic_on_one_node(self):
+        self.run_on(1, "classic")
 
-    def await_counts(self, bootstrap: str, sent: list[str], programs: list[Program]):
-        wanted = Counter(word for line in sent for word in line.split(" "))
+    def test_classic_on_three_nodes(self):
+        self.run_on(3, "classic")
 
-        def is_counted() -> bool:
-            for program in programs:
-                program.check()
-            found = counted(bootstrap)
-            beyond = {word: count for word, count in found.items() if count > wanted[word]}
-            self.assertEqual(beyond, {}, f"SEED={SEED}: counted more often than they are there: {wanted}")
-            return found == wanted
+    def test_streams_on_one_node(self):
+        self.run_on(1, "streams")
 
-        try:
-            wait_until(is_counted, "the counts", DEADLINE_S)
-        except AssertionError as late:
-            logs = "\n".join(program.log_end() for program in programs)
-            raise AssertionError(f"SEED={SEED}: {late}: {counted(bootstrap)} is not {wanted}; they say:\n{logs}") from late
-
-    def test_by_the_classic_protocol(self):
-        self.count_on_three_nodes("classic")
-
-    def test_by_the_streams_protocol(self):
-        self.count_on_three_nodes("streams")
-
-
-def instance(directory: Path, bootstrap: str, protocol: str) -> Program:
-    directory.mkdir()
-    arguments = [bootstrap, "exact-count", str(directory / "state"), "lines", "counts", protocol, "exactly_once_v2"]
-    command = ["java", *SMALL_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", CLASS_PATH]
-    return Program([*command, "io.logway.streams.WordCount", *arguments], directory / "log")
-
-
-def counted(bootstrap: str) -> dict[str, int]:
-    """The latest committed count of each word."""
-    found = topics.read_isolated(bootstrap, "counts", PARTITIONS, "read_committed")
-    return {record.key().decode(): int(record.value()) for record in found}
+    def test_streams_on_three_nodes(self):
+        self.run_on(3, "streams")

@@ -49,7 +49,7 @@ class StreamsProtocol(unittest.TestCase):
         self.programs = [self.instance(Path(scratch.name), name) for name in ("one", "other")]
 
     def instance(self, scratch: Path, name: str) -> Program:
-        arguments = [BOOTSTRAP, GROUP, str(scratch / name), "shared-lines", "shared-counts", "streams"]
+        arguments = [BOOTSTRAP, GROUP, str(scratch / name), "streams", "at_least_once", "shared-lines", "shared-counts"]
         command = ["java", *SMALL_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", CLASS_PATH]
         program = Program([*command, "io.logway.streams.WordCount", *arguments], scratch / f"{name}.log")
         self.addCleanup(program.kill)

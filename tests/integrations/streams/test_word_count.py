@@ -40,7 +40,7 @@ class WordCount(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.state = Path(scratch.name) / "state"
-        arguments = [BOOTSTRAP, "word-count", str(self.state), "lines", "word-counts"]
+        arguments = [BOOTSTRAP, "word-count", str(self.state), "classic", "at_least_once", "lines", "word-counts"]
         command = ["java", *SMALL_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", CLASS_PATH]
         self.program = Program([*command, "io.logway.streams.WordCount", *arguments], Path(scratch.name) / "log")
         self.addCleanup(self.program.kill)
