@@ -147,7 +147,6 @@ class Syslog(AgentCase):
         def say(trust: ssl.SSLContext):
             with socket.create_connection(("127.0.0.1", self.tls)) as plain, trust.wrap_socket(plain, server_hostname="127.0.0.1") as client:
                 client.sendall(message)
-                client.unwrap()
 
         for key in (None, strange.key):
             trust = ssl.create_default_context(cafile=self.files.authority)
