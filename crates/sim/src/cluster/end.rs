@@ -30,7 +30,7 @@ impl World {
             machine.disk().release_syncs();
         }
         self.clients.oracle.let_disks_fail(false);
-        self.start_all().await?;
+        self.start_all(HEALED_WITHIN).await?;
         self.until("all serve", HEALED_WITHIN, |world| world.are_all_members()).await?;
         sleep(GO_ON).await;
         self.clients.is_over.store(true, Ordering::SeqCst);

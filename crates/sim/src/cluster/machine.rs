@@ -115,6 +115,16 @@ impl Machine {
         }
     }
 
+    /// Whether it votes, if it has been started with an empty disk: until then the others are a majority of no more than
+    /// themselves.
+    pub(super) fn has_joined_again(&self, serving: &Serving) -> bool {
+        let votes = |served: Served| {
+            let id = served.node.settings.node_id;
+            served.node.quorum.status().voters.iter().any(|voter| voter.id == id)
+        };
+        !self.is_replaced || serving.get(self.number).is_some_and(votes)
+    }
+
     /// The disk, as it is now.
     pub(super) fn disk(&self) -> &SimFs {
         &self.fs

@@ -363,7 +363,10 @@ impl World {
             }
             What::Replace(node) => {
                 // What became of a removal is told by a majority: one disk at a time is lost.
-                let is_settled = machines.iter().all(Machine::can_start);
+                let serving = &self.clients.serving;
+                let is_settled = machines
+                    .iter()
+                    .all(|machine| machine.can_start() && machine.has_joined_again(serving));
                 let machine = &mut machines[node - 1];
                 if is_settled && machine.is_running() {
                     // Where no power is at risk, a node that cannot be removed is back with all that it had.
@@ -378,15 +381,29 @@ impl World {
         Ok(())
     }
 
-    /// Starts all nodes that do not run, whatever becomes of their removal.
-    pub(super) async fn start_all(&mut self) -> Result<(), Violation> {
-        let World { machines, surroundings, .. } = self;
+    /// Starts all nodes that do not run, whatever becomes of their removal. What does is known within a time: by then nothing is in
+    /// the way of others.
+    pub(super) async fn start_all(&mut self, known_within: Duration) -> Result<(), Violation> {
         // Others may be needed to remove one.
+        self.start_who_can().await?;
+        let what = "what became of removals is known";
+        self.until(what, known_within, |world| {
+            match world.machines.iter().all(Machine::can_start) {
+                true => Ok(()),
+                false => Err(format!(
+                    "{} of {} serve",
+                    world.clients.serving.all().len(),
+                    world.plan.nodes
+                )),
+            }
+        })
+        .await?;
+        self.start_who_can().await
+    }
+
+    async fn start_who_can(&mut self) -> Result<(), Violation> {
+        let World { machines, surroundings, .. } = self;
         for machine in machines.iter_mut().filter(|machine| machine.can_start()) {
-            machine.settle_removal(surroundings).await;
-            machine.start(surroundings)?;
-        }
-        for machine in machines.iter_mut() {
             machine.settle_removal(surroundings).await;
             machine.start(surroundings)?;
         }
