@@ -32,6 +32,10 @@ const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// time, and its clients need not ask twice.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// For so long a shard that ends waits for other replicas, before it leaves what it has written to the next one. A node that is cut
+/// off does not learn that its epoch is over.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Reaches a running shard. The shard ends when nobody has a handle any more.
 pub(crate) struct ShardHandle<M: StateMachine> {
     replica: Arc<Replica>,
@@ -339,11 +343,16 @@ impl<M: StateMachine> ShardDriver<M> {
         ControlFlow::Continue(())
     }
 
-    /// Sees what was begun to its end, then tells those who still wait that the shard is gone.
+    /// Sees what was begun to its end, if that comes soon, then tells those who still wait that the shard is gone.
     async fn end(mut self) {
         self.commands.close();
+        let patience_ends = Instant::now() + COMMIT_PATIENCE;
         while !self.appends.is_empty() {
-            let (token, outcome) = self.appends.next().await;
+            let Ok((token, outcome)) = timeout_at(patience_ends, self.appends.next()).await else {
+                let partition = self.replica.topic_partition();
+                tracing::warn!(%partition, "the coordinator of this partition ends before all that it wrote is replicated");
+                break;
+            };
             if self.note_appended(token, outcome).is_break() {
                 break;
             }

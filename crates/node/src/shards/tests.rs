@@ -25,6 +25,8 @@ use crate::memory::MemoryBudget;
 use crate::metrics::TrafficMetrics;
 use crate::replica::{Lead, Replica};
 
+const OWN: BrokerId = BrokerId(1);
+
 /// Adds up numbers; each sum is durable before it is told.
 #[derive(Default)]
 struct Counter {
@@ -125,7 +127,7 @@ impl StateMachine for Counter {
 fn replica(fs: &SimFs) -> (LogDir, Arc<Replica>) {
     let options = LogDirOptions {
         fs: Arc::new(fs.clone()),
-        ..LogDirOptions::new("data", BrokerId(1), ClusterId(Uuid([1; 16])))
+        ..LogDirOptions::new("data", OWN, ClusterId(Uuid([1; 16])))
     };
     let dir = LogDir::open(options, LogMetrics::new()).expect("opens");
     let name = TopicName::new("sums").expect("a legal name");
@@ -139,10 +141,13 @@ fn replica(fs: &SimFs) -> (LogDir, Arc<Replica>) {
 }
 
 fn lead(replica: &Replica, epoch: LeaderEpoch) {
-    let own = BrokerId(1);
-    let (replicas, isr, partition_epoch) = (vec![own], vec![own], epoch.0);
+    lead_among(replica, epoch, &[OWN]);
+}
+
+fn lead_among(replica: &Replica, epoch: LeaderEpoch, isr: &[BrokerId]) {
+    let (replicas, isr, partition_epoch) = (isr.to_vec(), isr.to_vec(), epoch.0);
     let membership = Membership { replicas, isr, has_eligible: false, partition_epoch };
-    replica.lead(Lead { own, epoch, membership: &membership, in_sync_min: 1 });
+    replica.lead(Lead { own: OWN, epoch, membership: &membership, in_sync_min: 1 });
 }
 
 fn start(replica: &Arc<Replica>) -> ShardHandle<Counter> {
@@ -210,4 +215,29 @@ async fn a_shard_ends_with_its_leader_epoch() {
     let end = replica.log().begin_epoch(LeaderEpoch(2)).await.expect("the log is open");
     let expected = if end == Offset(2) { 5 } else { 0 };
     assert_eq!(sum(&start(&replica)).await, expected);
+}
+
+#[tokio::test]
+async fn a_shard_ends_though_no_follower_ever_has_what_it_wrote() {
+    let (_dir, replica) = replica(&SimFs::new(1));
+    lead_among(&replica, LeaderEpoch(1), &[OWN, BrokerId(2)]);
+    let shard = start(&replica);
+    while !is_loaded(&shard).await {
+        tokio::task::yield_now().await;
+    }
+    let waits = add(&shard, 5);
+    drop(shard);
+    assert_eq!(waits.reply().await, Ok(Err(ErrorCode::NotCoordinator)));
+
+    // The next shard finds it, once it is committed.
+    lead(&replica, LeaderEpoch(2));
+    assert_eq!(sum(&start(&replica)).await, 5);
+}
+
+async fn is_loaded(shard: &ShardHandle<Counter>) -> bool {
+    let (looked, has_looked) = tokio::sync::oneshot::channel();
+    shard.send(Command::Look(Box::new(|counter: &Counter| {
+        looked.send(counter.is_loaded).expect("is waited for");
+    })));
+    has_looked.await.expect("the shard is here")
 }
