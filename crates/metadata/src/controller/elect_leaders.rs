@@ -3,7 +3,7 @@
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
-use super::partition_change::PartitionChange;
+use super::partition_change::{PartitionChange, is_lost};
 use super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision};
 use crate::image::{Duty, MetadataImage, PartitionImage};
 use crate::record::{MetadataRecord, PartitionRecord};
@@ -91,8 +91,11 @@ fn due(
 
 /// The first of the replicas, if it could lead.
 fn preferred_if_ready(image: &MetadataImage, known: &PartitionImage) -> Option<BrokerId> {
-    let preferred = known.replicas.first().copied();
-    preferred.filter(|id| known.isr.contains(id) && image.should_lead(*id))
+    let could_lead = |id: &BrokerId| {
+        let is_in_sync = known.isr.contains(id) && !is_lost(image, *id, known.directory_of(*id));
+        is_in_sync && image.should_lead(*id)
+    };
+    known.replicas.first().copied().filter(could_lead)
 }
 
 /// Whether somebody leads who is not there to lead, and another could.
@@ -131,8 +134,10 @@ fn elect(
         Election::Relieving if !could_be_relieved(image, known) => return Err(not_needed()),
         Election::Relieving => change.relief(&[]),
         Election::Unclean => {
-            let any = || known.replicas.iter().copied().find(|id| image.is_active(*id));
-            change.candidate(&[]).or_else(any)
+            let mut alive = known.replicas.iter().copied().filter(|id| image.is_active(*id));
+            let any = alive.clone().next();
+            let has_some = |id: &BrokerId| !is_lost(image, *id, known.directory_of(*id));
+            change.candidate(&[]).or_else(|| alive.find(has_some)).or(any)
         }
     };
     let none = match election {

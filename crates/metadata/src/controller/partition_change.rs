@@ -87,14 +87,34 @@ impl<'a> PartitionChange<'a> {
     pub(super) fn lose(mut self, broker: BrokerId) -> PartitionChange<'a> {
         self.distrusted = Some(broker);
         self = self.leave(broker);
-        let place = self.record.replicas.iter().position(|id| *id == broker);
-        let directory = place.and_then(|place| self.record.directories.get_mut(place));
-        if let Some(directory) = directory
-            && !self.record.isr.contains(&broker)
-        {
-            *directory = DirectoryId::UNASSIGNED;
+        if !self.record.isr.contains(&broker) {
+            self.unassign(broker);
         }
         self
+    }
+
+    fn is_lost(&self, broker: BrokerId) -> bool {
+        let PartitionRecord { replicas, directories, .. } = &self.record;
+        let place = replicas.iter().position(|id| *id == broker);
+        let directory = place.and_then(|place| directories.get(place));
+        directory.is_some_and(|directory| is_lost(self.image, broker, *directory))
+    }
+
+    /// What is lost and not the last replica in sync any more is made anew by whoever gets the number.
+    fn forget_lost(&mut self) {
+        for broker in self.record.replicas.clone() {
+            if self.is_lost(broker) && !self.record.isr.contains(&broker) {
+                self.unassign(broker);
+            }
+        }
+    }
+
+    fn unassign(&mut self, broker: BrokerId) {
+        let place = self.record.replicas.iter().position(|id| *id == broker);
+        let directory = place.and_then(|place| self.record.directories.get_mut(place));
+        if let Some(directory) = directory {
+            *directory = DirectoryId::UNASSIGNED;
+        }
     }
 
     /// Whether others hold the partition, and a broker's replica is in none of the directories that the broker can use.
@@ -125,6 +145,9 @@ impl<'a> PartitionChange<'a> {
     /// eligible: what the others have beyond it is lost.
     pub(super) fn led_by(mut self, leader: BrokerId) -> PartitionChange<'a> {
         self.is_unclean |= !self.has_all(leader);
+        if self.is_lost(leader) {
+            self.unassign(leader);
+        }
         if !self.record.isr.contains(&leader) {
             self.record.isr = vec![leader];
         }
@@ -135,7 +158,8 @@ impl<'a> PartitionChange<'a> {
     /// The first replica that has all that was committed, lives, and is none of `but`: one in sync, or else one that is
     /// eligible. One that is not there to lead is taken where nobody else can.
     pub(super) fn candidate(&self, but: &[BrokerId]) -> Option<BrokerId> {
-        let could = |id: &BrokerId| !but.contains(id) && self.image.is_active(*id);
+        let could =
+            |id: &BrokerId| !but.contains(id) && self.image.is_active(*id) && !self.is_lost(*id);
         let first = |of: &[BrokerId]| {
             self.record.replicas.iter().copied().find(|id| of.contains(id) && could(id))
         };
@@ -147,13 +171,15 @@ impl<'a> PartitionChange<'a> {
     /// The first replica in sync that is there to lead, and is none of `but`.
     pub(super) fn relief(&self, but: &[BrokerId]) -> Option<BrokerId> {
         let could = |id: &BrokerId| {
-            self.record.isr.contains(id) && !but.contains(id) && self.image.should_lead(*id)
+            let is_in_sync = self.record.isr.contains(id) && !self.is_lost(*id);
+            is_in_sync && !but.contains(id) && self.image.should_lead(*id)
         };
         self.record.replicas.iter().copied().find(could)
     }
 
     fn has_all(&self, broker: BrokerId) -> bool {
-        self.record.isr.contains(&broker) || self.record.eligible.contains(&broker)
+        let had_all = self.record.isr.contains(&broker) || self.record.eligible.contains(&broker);
+        had_all && !self.is_lost(broker)
     }
 
     /// On the way to other replicas, or back; `place` says which directory a new one is made in. One that has no replica any
@@ -210,6 +236,7 @@ impl<'a> PartitionChange<'a> {
             self = self.led_by_one_but(leader);
         }
         self.record.eligible = self.eligible();
+        self.forget_lost();
         let PartitionChange { before, mut record, .. } = self;
         let is_as_before = record.leader == before.leader
             && record.isr == before.isr
@@ -238,7 +265,9 @@ impl<'a> PartitionChange<'a> {
         }
         let had_all = |id: &&BrokerId| before.isr.contains(id) || before.eligible.contains(id);
         let is_left = |id: &&BrokerId| {
-            !record.isr.contains(id) && self.distrusted.is_none_or(|it| it != **id)
+            !record.isr.contains(id)
+                && self.distrusted.is_none_or(|it| it != **id)
+                && !self.is_lost(**id)
         };
         record.replicas.iter().filter(had_all).filter(is_left).copied().collect()
     }
@@ -249,6 +278,12 @@ impl<'a> PartitionChange<'a> {
             TopicSettings::min_insync_replicas(&self.topic.overrides, self.image, self.settings);
         usize::try_from(min).unwrap_or(0).min(self.record.replicas.len())
     }
+}
+
+/// Whether a broker's replica in a directory has gone with a broker that was removed. Who has the number now, or will have it,
+/// has nothing of it.
+pub(super) fn is_lost(image: &MetadataImage, broker: BrokerId, directory: DirectoryId) -> bool {
+    image.broker(broker).is_none() || image.removed_brokers().by_directory(directory).is_some()
 }
 
 /// What a change of all partitions makes of those that a broker holds.

@@ -104,3 +104,55 @@ fn the_old_directory_does_not_come_back() {
     let again = cluster.submit(again).expect_err("it serves");
     assert_eq!(again.code, ErrorCode::DuplicateBrokerRegistration);
 }
+
+/// The last one in sync is removed when another one is eligible. Nobody has its records, and its successor has none.
+fn removed_as_the_last(is_successor_first: bool) {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let [_, second, last] = all_fenced(&mut cluster);
+    cluster.submit(removal(last)).expect("somebody gives it up");
+    assert_eq!((cluster.state().0, cluster.eligible()), (None, vec![second]));
+    let succeed = |cluster: &mut Cluster| {
+        let epoch = cluster.submit(start_with(last, 99)).expect("is the new one");
+        cluster.set(last, epoch, BrokerState::Active).expect("serves");
+    };
+    if is_successor_first {
+        succeed(&mut cluster);
+        assert_eq!(cluster.state().0, None, "it has nothing");
+        let election = Election::Preferred;
+        let elected = ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
+        _ = cluster.submit(elected).expect("is judged");
+        assert_eq!(cluster.state().0, None, "it has nothing");
+    }
+    cluster.back(second, false);
+    assert_eq!((cluster.state().0, cluster.state().2), (Some(second), vec![second]));
+    assert_eq!(cluster.eligible(), [], "what was in sync is gone with its disk");
+    if !is_successor_first {
+        succeed(&mut cluster);
+    }
+    let directory = cluster.partition(0).directory_of(BrokerId(last));
+    assert_eq!(directory, DirectoryId::UNASSIGNED, "it makes its replica anew");
+    cluster.fence(second);
+    assert_eq!(cluster.state().0, None, "the successor must not lead");
+}
+
+#[test]
+fn who_succeeds_the_last_one_in_sync_begins_with_nothing() {
+    removed_as_the_last(false);
+    removed_as_the_last(true);
+}
+
+#[test]
+fn an_empty_successor_leads_when_there_is_nobody_else_and_somebody_wants_it_so() {
+    let mut cluster = three();
+    [1, 2].into_iter().for_each(|id| cluster.fence(id));
+    cluster.submit(removal(3)).expect("is removed");
+    let epoch = cluster.submit(start_with(3, 99)).expect("is the new one");
+    cluster.set(3, epoch, BrokerState::Active).expect("serves");
+    assert_eq!((cluster.state().0, cluster.state().2), (None, vec![3]));
+    let election = Election::Unclean;
+    let elected = ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
+    cluster.submit(elected).expect("is judged").remove(0).expect("the operator wants it so");
+    assert_eq!((cluster.state().0, cluster.state().2), (Some(3), vec![3]));
+    let directory = cluster.partition(0).directory_of(BrokerId(3));
+    assert_eq!(directory, DirectoryId::UNASSIGNED, "it makes its replica anew");
+}
