@@ -20,7 +20,7 @@ from harness.waiting import wait_until
 
 KILLS = int(os.environ.get("KILLS", "2"))
 COPIERS = 4
-RECORDS = COPIERS * 1_000 * (KILLS + 1)
+RECORDS = COPIERS * 400 * (KILLS + 1)
 # Small ones, so that they are at it for a while.
 TRANSACTION_RECORDS = 10
 DEADLINE_S = 120 + 20 * KILLS
