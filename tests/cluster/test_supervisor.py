@@ -73,6 +73,18 @@ class Supervised:
         (name,) = {self.status(number)["cluster_id"] for number in range(COUNT)}
         return name
 
+    def write_lines(self) -> list[str]:
+        """Writes to a topic with a replica on each node, and returns what, sorted."""
+        bootstrap = self.nodes[1].bootstrap
+        printed("-b", bootstrap, "topic", "create", "kept", "-p", "3", "-r", str(COUNT))
+        lines = [f"line {number}" for number in range(1_000)]
+        printed("-b", bootstrap, "produce", "kept", stdin="".join(f"{line}\n" for line in lines).encode())
+        return sorted(lines)
+
+    def read_lines(self) -> list[str]:
+        """What is in that topic, sorted."""
+        return sorted(printed("-b", self.nodes[1].bootstrap, "consume", "kept", "-o", "start", "-e").splitlines())
+
 
 class Supervisor(unittest.TestCase):
     def test_nodes_that_start_at_once_become_one_cluster_and_stay_it(self):
@@ -106,24 +118,17 @@ class Supervisor(unittest.TestCase):
         with Supervised("supervisor-stop") as cluster:
             cluster.start(2, 1, 0)
             name = cluster.wait_until_whole()
-            bootstrap = cluster.nodes[1].bootstrap
-            printed("-b", bootstrap, "topic", "create", "kept", "-p", "3", "-r", "3")
-            lines = "".join(f"line {number}\n" for number in range(1_000))
-            printed("-b", bootstrap, "produce", "kept", stdin=lines.encode())
+            lines = cluster.write_lines()
             self.assertEqual(cluster.stop_all(), [0] * COUNT)
             cluster.start(0, 1, 2)
             self.assertEqual(cluster.wait_until_whole(), name)
-            kept = printed("-b", bootstrap, "consume", "kept", "-o", "start", "-e")
-            self.assertEqual(sorted(kept.splitlines()), sorted(lines.splitlines()))
+            self.assertEqual(cluster.read_lines(), lines)
 
     def test_a_node_that_starts_alone_sets_no_log_aside(self):
         with Supervised("supervisor-alone") as cluster:
             cluster.start(0, 1, 2)
             name = cluster.wait_until_whole()
-            bootstrap = cluster.nodes[1].bootstrap
-            printed("-b", bootstrap, "topic", "create", "kept", "-p", "3", "-r", "3")
-            lines = "".join(f"line {number}\n" for number in range(1_000))
-            printed("-b", bootstrap, "produce", "kept", stdin=lines.encode())
+            lines = cluster.write_lines()
             for node in cluster.nodes:
                 node.kill()
             # Nobody tells it what was committed of the metadata that it has.
@@ -135,8 +140,7 @@ class Supervisor(unittest.TestCase):
             alone.wait_until_ready()
             self.assertEqual(cluster.wait_until_whole(), name)
             self.assertEqual([path for node in cluster.nodes for path in node.data_dir.glob("*-stray*")], [])
-            kept = printed("-b", bootstrap, "consume", "kept", "-o", "start", "-e")
-            self.assertEqual(sorted(kept.splitlines()), sorted(lines.splitlines()))
+            self.assertEqual(cluster.read_lines(), lines)
 
     def test_a_node_whose_cluster_is_not_there_says_that_it_looks_for_it(self):
         with Supervised("supervisor-late") as cluster:

@@ -2,9 +2,12 @@
 
 import os
 import random
+import tempfile
 import time
+import unittest
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from confluent_kafka import Message
@@ -39,6 +42,10 @@ class Application:
     def __init__(self, bootstrap: str, programs: Sequence[Program]):
         self.bootstrap, self.programs, self.sent = bootstrap, programs, 0
         self._read, self._starts = [], {}
+
+    def start(self):
+        for program in self.programs:
+            program.start()
 
     def send_more(self):
         self.send(range(self.sent, self.sent + MORE))
@@ -95,18 +102,25 @@ class Application:
         print(f"{self.name}: {found.total()} of {self.sent} sent, as it should be, with {KILLS} kills", flush=True)
 
 
-def begin(cluster: Cluster, kinds: Sequence[type[Application]]):
-    """Makes the topics of applications, with a replica on each node, when no node has to live for the others."""
-    wait_until_all_vote(cluster)
-    names = [topic for kind in kinds for topic in (*kind.sources, kind.target)]
-    create_topics(cluster.bootstrap, *(NewTopic(name, PARTITIONS, len(cluster.nodes)) for name in names))
+def outlive_kills(case: unittest.TestCase, cluster: Cluster, make: Callable[[Path, str], Sequence[Application]]):
+    """Kills nodes and programs at moments that chance chooses; in the end the output is as if nothing had been.
 
-
-def outlive_kills(cluster: Cluster, applications: Sequence[Application]):
-    """Kills nodes and programs at moments that chance chooses; in the end the output is as if nothing had been."""
+    `make` makes the applications, given a directory and the brokers. Their topics have a replica on each node.
+    """
     print(f"SEED={SEED}", flush=True)
     chance = random.Random(SEED)
+    scratch = case.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+    case.enterContext(cluster)
+    # From then on no node has to live for the others.
+    wait_until_all_vote(cluster)
+    applications = make(Path(scratch), cluster.bootstrap)
+    names = [topic for application in applications for topic in (*application.sources, application.target)]
+    create_topics(cluster.bootstrap, *(NewTopic(name, PARTITIONS, len(cluster.nodes)) for name in names))
     programs = [program for application in applications for program in application.programs]
+    for program in programs:
+        case.addCleanup(program.kill)
+    for application in applications:
+        application.start()
     for kill in range(KILLS):
         for application in applications:
             application.send_more()

@@ -6,7 +6,6 @@
 
 import json
 import os
-import tempfile
 import unittest
 import urllib.error
 import urllib.request
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from harness.apache_kafka import SMALL_JVM, free_addresses, java, need_kafka
 from harness.cluster import Cluster
-from harness.exactly_once import DEADLINE_S, Application, begin, outlive_kills
+from harness.exactly_once import DEADLINE_S, Application, outlive_kills
 from harness.program import Program
 from harness.waiting import wait_until
 
@@ -85,7 +84,8 @@ class FileSource(Application):
         self.file.touch()
         super().__init__(bootstrap, [Worker(scratch / f"worker-{number}", bootstrap) for number in range(2)])
 
-    def begin(self):
+    def start(self):
+        super().start()
         settings = {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
             "tasks.max": "1",
@@ -106,14 +106,5 @@ class FileSource(Application):
 @unittest.skipUnless(os.environ.get("AGAINST", "logway") == "logway", "a cluster of ours")
 class ExactlyOnce(unittest.TestCase):
     def test_a_file_is_read_exactly_once(self):
-        with (
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
-            Cluster("connect-exact", settings=SETTINGS) as cluster,
-        ):
-            begin(cluster, [FileSource])
-            source = FileSource(Path(scratch), cluster.bootstrap)
-            for program in source.programs:
-                self.addCleanup(program.kill)
-                program.start()
-            source.begin()
-            outlive_kills(cluster, [source])
+        cluster = Cluster("connect-exact", settings=SETTINGS)
+        outlive_kills(self, cluster, lambda scratch, bootstrap: [FileSource(scratch, bootstrap)])

@@ -5,7 +5,6 @@
 """
 
 import os
-import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from job import UPPER_CASE
 
 from harness.cluster import Cluster
-from harness.exactly_once import PARTITIONS, Application, begin, outlive_kills
+from harness.exactly_once import PARTITIONS, Application, outlive_kills
 from harness.program import Program
 
 SETTINGS = {"default.replication.factor": "3", "min.insync.replicas": "2"}
@@ -40,13 +39,5 @@ class Job(Application):
 @unittest.skipUnless(os.environ.get("AGAINST", "logway") == "logway", "a cluster of ours")
 class ExactlyOnce(unittest.TestCase):
     def test_a_topic_is_copied_exactly_once(self):
-        with (
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
-            Cluster("flink-exact", settings=SETTINGS) as cluster,
-        ):
-            begin(cluster, [Job])
-            job = Job(Path(scratch), cluster.bootstrap)
-            for program in job.programs:
-                self.addCleanup(program.kill)
-                program.start()
-            outlive_kills(cluster, [job])
+        cluster = Cluster("flink-exact", settings=SETTINGS)
+        outlive_kills(self, cluster, lambda scratch, bootstrap: [Job(scratch, bootstrap)])

@@ -6,7 +6,6 @@ and in the end the output is what the whole input gives at once.
 """
 
 import os
-import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from harness.apache_kafka import SMALL_JVM
 from harness.broker import WORK
 from harness.cluster import Cluster
-from harness.exactly_once import PARTITIONS, Application, begin, outlive_kills
+from harness.exactly_once import PARTITIONS, Application, outlive_kills
 from harness.program import Program
 
 CLASS_PATH = f"{WORK}/streams/classes:{WORK}/streams/libs/*"
@@ -95,17 +94,9 @@ class WindowedJoin(Streams):
 class ExactlyOnce(unittest.TestCase):
     def run_on(self, nodes: int, protocol: str):
         replicas = {"default.replication.factor": str(nodes), "min.insync.replicas": str((nodes + 1) // 2)}
-        with (
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
-            Cluster(f"streams-{protocol}-{nodes}", nodes, {**SETTINGS, **replicas}) as cluster,
-        ):
-            kinds = (WordCount, WindowedJoin)
-            begin(cluster, kinds)
-            applications = [kind(Path(scratch), cluster.bootstrap, protocol) for kind in kinds]
-            for program in (program for application in applications for program in application.programs):
-                self.addCleanup(program.kill)
-                program.start()
-            outlive_kills(cluster, applications)
+        cluster = Cluster(f"streams-{protocol}-{nodes}", nodes, {**SETTINGS, **replicas})
+        kinds = (WordCount, WindowedJoin)
+        outlive_kills(self, cluster, lambda scratch, bootstrap: [kind(scratch, bootstrap, protocol) for kind in kinds])
 
     def test_classic_on_one_node(self):
         self.run_on(1, "classic")

@@ -100,11 +100,12 @@ impl<'a> PartitionChange<'a> {
         directory.is_some_and(|directory| is_lost(self.image, broker, *directory))
     }
 
-    /// What is lost and not the last replica in sync any more is made anew by whoever gets the number.
+    /// A lost replica that is not in sync any more is in no directory: whoever gets the number makes it anew.
     fn forget_lost(&mut self) {
-        for broker in self.record.replicas.clone() {
-            if self.is_lost(broker) && !self.record.isr.contains(&broker) {
-                self.unassign(broker);
+        let PartitionRecord { replicas, directories, isr, .. } = &mut self.record;
+        for (broker, directory) in replicas.iter().zip(directories) {
+            if !isr.contains(broker) && is_lost(self.image, *broker, *directory) {
+                *directory = DirectoryId::UNASSIGNED;
             }
         }
     }
