@@ -83,12 +83,17 @@ impl<'a> PartitionChange<'a> {
 
     /// A broker never comes back. It leaves the ISR as one that has stopped does. Nobody waits for it among those who may
     /// lead: while others do, their leader commits nothing. Another node under its number makes its replica anew, unless
-    /// it was the last one in sync: an empty log must not be taken for that one.
-    pub(super) fn lose(mut self, broker: BrokerId) -> PartitionChange<'a> {
+    /// it was the last one in sync: an empty log must not be taken for that one. Such a replica is said to be in the
+    /// directory by which the broker is remembered, whichever of its directories had it.
+    pub(super) fn lose(mut self, broker: BrokerId, known_by: DirectoryId) -> PartitionChange<'a> {
         self.distrusted = Some(broker);
         self = self.leave(broker);
-        if !self.record.isr.contains(&broker) {
-            self.unassign(broker);
+        if self.record.isr.contains(&broker) {
+            if self.before.directory_of(broker) != DirectoryId::UNASSIGNED {
+                self.assign(broker, known_by);
+            }
+        } else {
+            self.assign(broker, DirectoryId::UNASSIGNED);
         }
         self
     }
@@ -110,11 +115,11 @@ impl<'a> PartitionChange<'a> {
         }
     }
 
-    fn unassign(&mut self, broker: BrokerId) {
+    fn assign(&mut self, broker: BrokerId, to: DirectoryId) {
         let place = self.record.replicas.iter().position(|id| *id == broker);
         let directory = place.and_then(|place| self.record.directories.get_mut(place));
         if let Some(directory) = directory {
-            *directory = DirectoryId::UNASSIGNED;
+            *directory = to;
         }
     }
 
@@ -147,7 +152,7 @@ impl<'a> PartitionChange<'a> {
     pub(super) fn led_by(mut self, leader: BrokerId) -> PartitionChange<'a> {
         self.is_unclean |= !self.has_all(leader);
         if self.is_lost(leader) {
-            self.unassign(leader);
+            self.assign(leader, DirectoryId::UNASSIGNED);
         }
         if !self.record.isr.contains(&leader) {
             self.record.isr = vec![leader];

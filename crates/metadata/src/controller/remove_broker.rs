@@ -55,7 +55,7 @@ impl Command for RemoveBroker {
         if is_replaced {
             check_dispensable(image, id)?;
         }
-        let mut records = of_all_held_by(image, settings, id, |change| change.lose(id));
+        let mut records = of_all_held_by(image, settings, id, |change| change.lose(id, directory));
         let epoch = image.broker_session(id).map(|session| session.epoch);
         let record = RemoveBrokerRecord { id, directory, epoch };
         records.push(MetadataRecord::RemoveBroker(record));

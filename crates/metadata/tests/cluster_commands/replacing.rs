@@ -1,5 +1,7 @@
 //! A node with an empty directory takes the place of one that is lost.
 
+use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
+
 use super::*;
 
 /// The old node goes, if it may.
@@ -106,9 +108,14 @@ fn the_old_directory_does_not_come_back() {
 }
 
 /// The last one in sync is removed when another one is eligible. Nobody has its records, and its successor has none.
-fn removed_as_the_last(is_successor_first: bool) {
+fn removed_as_the_last(is_successor_first: bool, directory: Option<DirectoryId>) {
     let mut cluster = three_of_which_two_are_needed("1");
     let [_, second, last] = all_fenced(&mut cluster);
+    if let Some(directory) = directory {
+        let replicas = vec![ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory }];
+        let assigned = AssignReplicasToDirs { broker: BrokerId(last), replicas };
+        cluster.submit(assigned).expect("is moved");
+    }
     cluster.submit(removal(last)).expect("somebody gives it up");
     assert_eq!((cluster.state().0, cluster.eligible()), (None, vec![second]));
     let succeed = |cluster: &mut Cluster| {
@@ -137,8 +144,11 @@ fn removed_as_the_last(is_successor_first: bool) {
 
 #[test]
 fn who_succeeds_the_last_one_in_sync_begins_with_nothing() {
-    removed_as_the_last(false);
-    removed_as_the_last(true);
+    for is_successor_first in [false, true] {
+        removed_as_the_last(is_successor_first, None);
+        // On another disk of the broker than its metadata.
+        removed_as_the_last(is_successor_first, Some(DirectoryId(Uuid([77; 16]))));
+    }
 }
 
 #[test]
