@@ -25,6 +25,9 @@ pub enum Mutation {
     LeadsBeforeItsLife,
     /// A controller that is back leads on in its term.
     LeadsOnInItsTerm,
+    /// A broker that is back judges its logs by the metadata that it had: of topics that it does not know they are set aside
+    /// (KAFKA-13127).
+    JudgesTooEarly,
     /// A leader answers followers before its log knows where its epoch starts.
     AnswersBeforeItsEpoch,
     /// A leader proposes who is in sync without saying in which of their lives it has seen that.

@@ -50,8 +50,12 @@ impl Serving {
         self.lock().values().cloned().collect()
     }
 
+    /// Adds a process that serves, unless it has ended meanwhile.
     fn add(&self, number: usize, served: Served) {
-        self.lock().insert(number, served);
+        let mut serving = self.lock();
+        if served.life.is_alive() {
+            serving.insert(number, served);
+        }
     }
 
     fn remove(&self, number: usize) -> Option<Served> {
@@ -115,14 +119,15 @@ impl Machine {
         }
     }
 
-    /// Whether it votes, if it has been started with an empty disk: until then the others are a majority of no more than
+    /// Whether it votes, if its disk was lost: until it does, with an empty one, the others are a majority of no more than
     /// themselves.
     pub(super) fn has_joined_again(&self, serving: &Serving) -> bool {
         let votes = |served: Served| {
             let id = served.node.settings.node_id;
             served.node.quorum.status().voters.iter().any(|voter| voter.id == id)
         };
-        !self.is_replaced || serving.get(self.number).is_some_and(votes)
+        let is_lost = self.removal.is_some() || self.is_replaced;
+        !is_lost || serving.get(self.number).is_some_and(votes)
     }
 
     /// The disk, as it is now.

@@ -31,6 +31,7 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     without("a new life after each start", Mutation::KeepsItsLife),
     without("a life before a role", Mutation::LeadsBeforeItsLife),
     without("an election after each start", Mutation::LeadsOnInItsTerm),
+    without("catching up before logs are judged", Mutation::JudgesTooEarly),
     without("knowing where an epoch starts", Mutation::AnswersBeforeItsEpoch),
     without("telling the lives of replicas", Mutation::IgnoresLives),
     in_transactions("trying again to write a marker", Mutation::MarksOnce),

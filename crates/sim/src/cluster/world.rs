@@ -364,9 +364,7 @@ impl World {
             What::Replace(node) => {
                 // What became of a removal is told by a majority: one disk at a time is lost.
                 let serving = &self.clients.serving;
-                let is_settled = machines
-                    .iter()
-                    .all(|machine| machine.can_start() && machine.has_joined_again(serving));
+                let is_settled = machines.iter().all(|machine| machine.has_joined_again(serving));
                 let machine = &mut machines[node - 1];
                 if is_settled && machine.is_running() {
                     // Where no power is at risk, a node that cannot be removed is back with all that it had.
