@@ -1,10 +1,10 @@
-"""Objects in files and in a store that speaks S3, with kills of the agent and of the store: every event is in an object."""
+"""Objects in files and in a store that speaks S3, with kills of the agent and of the store: every event is in an object, and is read from it."""
 
 import gzip
 import os
 from pathlib import Path
 
-from agents import Agent, AgentCase, AgentProcess, free_port, needed
+from agents import Agent, AgentCase, AgentProcess, free_port, lines_in, needed
 
 from harness.seed import SEED
 from harness.waiting import wait_until
@@ -42,12 +42,12 @@ class Store(AgentProcess):
 
 
 class Objects(AgentCase):
-    def configuration(self, sink: str) -> str:
+    def configuration(self, sink: str, form: str = "text") -> str:
         spool = self.spooled(range(EVENTS))
         return (
             f"[sources.r]\ntype = 'spooldir'\nspoolDir = '{spool}'\nchannels = ['c']\nbatchSize = 50\n"
             f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/channel'\n"
-            f"[sinks.k]\ntype = 'object_store'\nchannel = 'c'\nformat = 'text'\nrollCount = 90\nbatchSize = 9\nrollInterval = 1\n{sink}"
+            f"[sinks.k]\ntype = 'object_store'\nchannel = 'c'\nformat = '{form}'\nrollCount = 90\nbatchSize = 9\nrollInterval = 1\n{sink}"
         )
 
     def expect_all(self, agent: Agent, lines, others: list[AgentProcess]):
@@ -81,6 +81,39 @@ class Objects(AgentCase):
 
         self.expect_all(agent, lines, [store])
         self.assertTrue(all(name.startswith("a path/20") and name.endswith(".gz") for name in store.objects()), store.objects().keys())
+
+    def reading(self, store: Store, more: str = "") -> Agent:
+        """An agent that reads what others have written into the store."""
+        return Agent(
+            self,
+            self.directory,
+            "reader",
+            f"[sources.r]\ntype = 's3'\nchannels = ['c']\nurl = 's3://{BUCKET}/a path/'\npositionFile = '{self.directory}/read'\n"
+            f"pollDelay = 200\nformat = 'json'\nendpoint = 'http://127.0.0.1:{store.port}'\naccessKeyId = '{KEY}'\n"
+            f"secretAccessKey = '{KEY}'\nrequestTimeout = 5000\n{more}"
+            f"[channels.c]\ntype = 'file'\nminimumRequiredSpace = 1048576\ncapacity = 1000000\ndataDirs = '{self.directory}/read-channel'\n"
+            f"[sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{self.made('out')}'\n",
+        )
+
+    def test_what_was_written_is_read_while_all_are_killed(self):
+        store = Store(self, self.directory, free_port()).start()
+        sink = (f"url = 's3://{BUCKET}/a path/%Y'\nendpoint = 'http://127.0.0.1:{store.port}'\n"
+                f"accessKeyId = '{KEY}'\nsecretAccessKey = '{KEY}'\nrequestTimeout = 5000\n")
+        writer = Agent(self, self.directory, "writer", self.configuration(sink, "json")).start()
+        reader = self.reading(store).start()
+        lines = lambda: lines_in(self.directory / "out")
+        self.kill_in_turn([reader, store, writer], lines, EVENTS, KILLS)
+        wait_until(lambda: len(set(lines())) >= EVENTS and reader.count("CHANNEL.c", "ChannelSize") == 0, "all events", DEADLINE_S)
+        self.assertEqual(set(lines()), {str(number) for number in range(EVENTS)})
+        print(f"{EVENTS} events through objects with {KILLS} kills (SEED={SEED}): {len(lines()) - EVENTS} came again", flush=True)
+        self.assertEqual(writer.stop(), 0)
+        self.assertEqual(reader.stop(), 0)
+        # All of it was read: another start finds nothing, and takes it away.
+        before = len(lines())
+        reader = self.reading(store, "deletePolicy = 'immediate'\n").start()
+        wait_until(lambda: not store.objects(), "the objects to be deleted", DEADLINE_S)
+        self.assertEqual(reader.stop(), 0)
+        self.assertEqual(len(lines()), before)
 
     def test_a_large_object_comes_in_parts(self):
         store = Store(self, self.directory, free_port()).start()

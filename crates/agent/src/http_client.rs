@@ -90,7 +90,7 @@ pub(crate) struct Times {
     pub(crate) request: Duration,
 }
 
-/// A key of sinks that have an [`HttpClient`].
+/// A key of components that have an [`HttpClient`].
 pub(crate) const CONNECT_TIMEOUT: Key = key(
     "connectTimeout",
     Kind::Number(1, i64::MAX, "ms"),
@@ -99,8 +99,8 @@ pub(crate) const CONNECT_TIMEOUT: Key = key(
 );
 
 impl Times {
-    /// Those of a sink, by [`CONNECT_TIMEOUT`] and its own `requestTimeout`.
-    fn of_sink(settings: &Settings) -> Times {
+    /// Those of a component, by [`CONNECT_TIMEOUT`] and its own `requestTimeout`.
+    fn of(settings: &Settings) -> Times {
         Times {
             connect: settings.millis(CONNECT_TIMEOUT.name),
             request: settings.millis("requestTimeout"),
@@ -152,17 +152,17 @@ impl HttpClient {
         Ok(HttpClient { endpoint, version, times, tls: None, counters: None, connection: None })
     }
 
-    /// One of a sink, with the keys of [`tls::OF_HTTPS`], [`CONNECT_TIMEOUT`] and `requestTimeout`. It counts its connections.
-    pub(crate) fn of_sink(
+    /// One with the keys of [`tls::OF_HTTPS`], [`CONNECT_TIMEOUT`] and `requestTimeout`. That of a sink counts its connections.
+    pub(crate) fn new(
         settings: &Settings,
         endpoint: Endpoint,
         version: Version,
-        counters: Arc<SinkCounters>,
+        counters: Option<Arc<SinkCounters>>,
     ) -> Result<HttpClient, StartError> {
-        let times = Times::of_sink(settings);
+        let times = Times::of(settings);
         let protocols: &[&str] = if version == Version::Http2 { &["h2"] } else { &[] };
         let tls = endpoint.is_tls.then(|| tls::to_host(settings, &endpoint.host, protocols));
-        let (tls, counters) = (tls.transpose()?, Some(counters));
+        let tls = tls.transpose()?;
         Ok(HttpClient { endpoint, version, times, tls, counters, connection: None })
     }
 
@@ -296,6 +296,17 @@ impl Sender {
 }
 
 impl Answer {
+    /// What it says, for a message: a colon and some of its body, or nothing.
+    pub(crate) fn said(&self) -> String {
+        const CHARS_MAX: usize = 400;
+        let text = String::from_utf8_lossy(&self.body);
+        let text: String = text.trim().chars().take(CHARS_MAX).collect();
+        match text.is_empty() {
+            true => String::new(),
+            false => format!(": {}", text.escape_debug()),
+        }
+    }
+
     async fn read(&mut self, mut body: Incoming, bytes_max: usize) -> io::Result<()> {
         let mut bytes = BytesMut::new();
         let mut next = async || poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await;

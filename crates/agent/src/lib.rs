@@ -13,6 +13,7 @@
 //! | `channel` | waiting, in memory or in a log |
 //! | `processor`, `sink` | from channels to the next hop |
 //! | `codec` | the formats of other programs |
+//! | `http_client`, `s3`, `kafka_cluster` | asking other servers |
 //! | `declaration`, `registry`, `reference` | which components there are, and what they can be told |
 //! | `counters`, `metrics`, [`overview`] | what is counted, shown, and read from elsewhere |
 
@@ -33,6 +34,7 @@ pub mod overview;
 mod processor;
 mod reference;
 mod registry;
+mod s3;
 mod selector;
 mod settings;
 mod sink;

@@ -22,6 +22,7 @@ const SOURCES: &[(&Declaration, StartSource)] = &[
     (&source::journald::DECLARATION, source::journald::start),
     (&source::spooldir::DECLARATION, source::spooldir::start),
     (&source::taildir::DECLARATION, source::taildir::start),
+    (&source::object_store::DECLARATION, source::object_store::start),
     (&source::kafka::DECLARATION, source::kafka::start),
     (&source::generated::SEQ, source::generated::start_seq),
     (&source::generated::STRESS, source::generated::start_stress),

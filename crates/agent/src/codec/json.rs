@@ -9,6 +9,12 @@ use serde_json::{Map, Value};
 use super::Malformed;
 use crate::event::{Event, Headers};
 
+/// Reads one event.
+pub(crate) fn read_one(bytes: &[u8]) -> Result<Event, Malformed> {
+    let value = serde_json::from_slice(bytes);
+    read_event(value.map_err(|error| Malformed(format!("no JSON: {error}")))?)
+}
+
 /// Reads a list of events. Flume's handler takes a missing body for an empty one.
 pub(crate) fn read_events(bytes: &[u8]) -> Result<Vec<Event>, Malformed> {
     let value: Value =
@@ -42,10 +48,13 @@ fn read_event(value: Value) -> Result<Event, Malformed> {
         }
         Some(_) => return Err(Malformed::new("its headers are no object")),
     }
-    let body = match fields.remove("body") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::String(text)) => text.into_bytes(),
-        Some(_) => return Err(Malformed::new("its body is no text")),
+    let body = match (fields.remove("body"), fields.remove("bodyBase64")) {
+        (None | Some(Value::Null), Some(Value::String(text))) => STANDARD
+            .decode(text)
+            .map_err(|error| Malformed(format!("its bodyBase64 is no Base64: {error}")))?,
+        (None | Some(Value::Null), None) => Vec::new(),
+        (Some(Value::String(text)), None) => text.into_bytes(),
+        _ => return Err(Malformed::new("its body is no text, or there are two")),
     };
     Ok(Event { headers: Headers::from_pairs(headers), body: body.into() })
 }
@@ -76,13 +85,17 @@ mod tests {
         assert_eq!(events.len(), 3);
         assert_eq!(to_value(&events[0]).to_string(), r#"{"body":"x","headers":{"a":"b","n":"5"}}"#);
         let raw = Event::new(&b"\xff"[..]);
-        assert_eq!(to_value(&raw).to_string(), r#"{"bodyBase64":"/w==","headers":{}}"#);
+        let text = to_value(&raw).to_string();
+        assert_eq!(text, r#"{"bodyBase64":"/w==","headers":{}}"#);
+        assert_eq!(read_one(text.as_bytes()).expect("is one").body, raw.body);
         for (text, why) in [
             ("{}", "list"),
             ("[1]", "event 0: is no object"),
             ("[{},{\"body\":[]}]", "event 1"),
             ("[", "no JSON"),
             ("[{\"headers\":{\"a\":[]}}]", "header 'a'"),
+            ("[{\"bodyBase64\":\"/\"}]", "Base64"),
+            ("[{\"body\":\"a\",\"bodyBase64\":\"/w==\"}]", "two"),
         ] {
             let error = read_events(text.as_bytes()).expect_err(text).to_string();
             assert!(error.contains(why), "{text}: {error}");

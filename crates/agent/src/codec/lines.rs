@@ -1,6 +1,6 @@
 //! Lines out of a stream, none of them longer than a bound.
 
-use std::io;
+use std::io::{self, BufRead, Read};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -74,6 +74,24 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
+/// Adds the next line to `line`, without its end, from a reader that may wait for a disk; `false` if there is none. Of a line
+/// that is longer than the bound it is a part.
+pub(crate) fn read_line(
+    reader: &mut impl BufRead,
+    line_bytes_max: usize,
+    line: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let before = line.len();
+    reader.by_ref().take(line_bytes_max as u64).read_until(b'\n', line)?;
+    let count = line.len() - before;
+    if line.last() == Some(&b'\n') && count > 0 {
+        line.pop();
+    } else if count == line_bytes_max && reader.fill_buf()?.first() == Some(&b'\n') {
+        reader.consume(1);
+    }
+    Ok(count > 0)
+}
+
 /// As Java's readers take lines.
 pub(crate) fn without_return(line: Bytes) -> Bytes {
     match line.last() {
@@ -85,6 +103,17 @@ pub(crate) fn without_return(line: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_reader_are_cut_in_the_same_way() {
+        let mut reader =
+            io::BufReader::with_capacity(3, &b"one\r\n\ntoo long a line\nsix---\nlast"[..]);
+        let (mut found, mut line) = (Vec::new(), Vec::new());
+        while read_line(&mut reader, 6, &mut line).expect("is read") {
+            found.push(String::from_utf8(std::mem::take(&mut line)).expect("is text"));
+        }
+        assert_eq!(found, ["one\r", "", "too lo", "ng a l", "ine", "six---", "last"]);
+    }
 
     #[tokio::test]
     async fn lines_are_cut_at_their_ends_and_at_the_bound() {

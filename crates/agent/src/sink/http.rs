@@ -105,7 +105,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         (header::CONTENT_TYPE.as_str(), value("contentTypeHeader")?),
         (header::ACCEPT.as_str(), value("acceptHeader")?),
     ];
-    let client = HttpClient::of_sink(&settings, endpoint, Version::Http1, counters)?;
+    let client = HttpClient::new(&settings, endpoint, Version::Http1, Some(counters))?;
     Ok(Box::new(HttpSink { settings, client, headers }))
 }
 

@@ -72,7 +72,7 @@ impl WebSink {
     ) -> Result<WebSink, StartError> {
         let settings = &context.settings;
         let counters = Arc::clone(&context.counters);
-        let client = HttpClient::of_sink(settings, endpoint, version, counters)?;
+        let client = HttpClient::new(settings, endpoint, version, Some(counters))?;
         let mut headers = Vec::new();
         for (name, value) in settings.below("header.") {
             let wrong = format!("header.{name}");
@@ -159,21 +159,11 @@ impl WebSink {
     /// What a status means that is no success: of what was sent something is not wanted, or all of it has to wait. A server
     /// that does not know us or has no such path is a mistake of the configuration, and no event is to blame.
     pub(super) fn failure(&self, answer: &Answer) -> Verdict {
-        let reason = format!("{} answered {}{}", self.client.endpoint, answer.status, said(answer));
+        let reason =
+            format!("{} answered {}{}", self.client.endpoint, answer.status, answer.said());
         match answer.status {
             400 | 413 | 422 => Verdict::Apart(reason),
             _ => Verdict::All(Fate::Later(reason)),
         }
-    }
-}
-
-/// The beginning of an answer.
-pub(super) fn said(answer: &Answer) -> String {
-    const CHARS_MAX: usize = 400;
-    let text = String::from_utf8_lossy(&answer.body);
-    let text: String = text.trim().chars().take(CHARS_MAX).collect();
-    match text.is_empty() {
-        true => String::new(),
-        false => format!(": {}", text.escape_debug()),
     }
 }

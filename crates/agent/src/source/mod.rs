@@ -13,6 +13,7 @@ pub(crate) mod journald;
 pub(crate) mod kafka;
 mod listener;
 pub(crate) mod netcat;
+pub(crate) mod object_store;
 pub(crate) mod otlp;
 pub(crate) mod spooldir;
 pub(crate) mod syslog_tcp;
@@ -21,6 +22,8 @@ pub(crate) mod taildir;
 pub(crate) mod thrift;
 
 use std::pin::Pin;
+
+use tokio::runtime::Handle;
 
 use crate::delivery::Delivery;
 use crate::error::StartError;
@@ -43,3 +46,13 @@ pub(crate) type Starting = Pin<Box<dyn Future<Output = Result<Running, StartErro
 
 /// How a source starts.
 pub(crate) type StartSource = fn(SourceContext) -> Starting;
+
+/// A source that runs on a thread which may wait for disks.
+fn on_thread(run: impl FnOnce(&Handle) + Send + 'static) -> Running {
+    Box::pin(async move {
+        let handle = Handle::current();
+        if let Err(error) = tokio::task::spawn_blocking(move || run(&handle)).await {
+            tracing::error!(%error, "a source has panicked");
+        }
+    })
+}

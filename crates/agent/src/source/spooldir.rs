@@ -12,7 +12,7 @@ use regex_lite::Regex;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::{Running, SourceContext, Starting};
+use super::{SourceContext, Starting, on_thread};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -155,13 +155,7 @@ const DEPTH_MAX: usize = 32;
 pub(crate) fn start(context: SourceContext) -> Starting {
     Box::pin(async move {
         let spool = Spool::new(context)?;
-        Ok(Box::pin(async move {
-            let handle = Handle::current();
-            let ended = tokio::task::spawn_blocking(move || spool.run(&handle)).await;
-            if let Err(error) = ended {
-                tracing::error!(%error, "a source has panicked");
-            }
-        }) as Running)
+        Ok(on_thread(move |handle| spool.run(handle)))
     })
 }
 

@@ -3,6 +3,7 @@
 mod channels;
 mod configurations;
 mod objects;
+mod objects_read;
 mod running;
 pub(crate) mod web;
 

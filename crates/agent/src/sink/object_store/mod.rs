@@ -20,7 +20,7 @@ use super::{Gathering, Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
-use crate::http_client::CONNECT_TIMEOUT;
+use crate::s3::{KEY_BYTES_MAX, OF_BUCKET};
 use crate::tls;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -94,39 +94,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "The user whose files they are in HDFS. Without it that of `HADOOP_USER_NAME`, or the process's.",
         ),
         key(
-            "endpoint",
-            Kind::Text,
-            Fallback::Nothing,
-            "`http://HOST:PORT` or `https://HOST:PORT` of a store that is not Amazon's. Buckets are in the path.",
-        ),
-        key(
-            "region",
-            Kind::Text,
-            Fallback::Is("us-east-1"),
-            "The region that requests are signed for.",
-        ),
-        key(
-            "accessKeyId",
-            Kind::Text,
-            Fallback::Nothing,
-            "The id of the key, such as `${env:AWS_ACCESS_KEY_ID}`.",
-        ),
-        key(
-            "secretAccessKey",
-            Kind::Text,
-            Fallback::Nothing,
-            "The key's secret, such as `${env:AWS_SECRET_ACCESS_KEY}`.",
-        ),
-        key("sessionToken", Kind::Text, Fallback::Nothing, "What a key for a while has besides."),
-        CONNECT_TIMEOUT,
-        key(
             "requestTimeout",
             Kind::Number(1, i64::MAX, "ms"),
             Fallback::Is("60000"),
             "How long an object may take. Then it is sent again.",
         ),
     ],
-    shared: &[tls::OF_HTTPS],
+    shared: &[OF_BUCKET, tls::OF_HTTPS],
 };
 
 struct ObjectStore {
@@ -150,7 +124,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let (store, path, name_bytes_max) = match url.split_once("://") {
         Some(("s3", rest)) => {
             let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
-            (Store::S3(Box::new(S3::new(&context, bucket)?)), path, s3::KEY_BYTES_MAX)
+            (Store::S3(Box::new(S3::new(&context, bucket)?)), path, KEY_BYTES_MAX)
         }
         Some(("file", path)) if path.starts_with('/') => {
             (Store::Files(Files), path, files::PATH_BYTES_MAX)

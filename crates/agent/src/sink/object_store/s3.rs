@@ -1,65 +1,28 @@
-//! Objects by S3's `PutObject`, or in parts (Amazon S3, API Reference), with the bucket in the path.
+//! Objects by S3's `PutObject`, or in parts.
 
-use axum::http::{HeaderValue, Method};
+use axum::http::Method;
 use bytes::Bytes;
-use logway_security::signature_v4::{Signing, body_hash, format_time, percent_encode};
+use logway_security::signature_v4::percent_encode;
 
 use super::SinkContext;
-use crate::error::{StartError, because};
-use crate::http_client::{Answer, Endpoint, HttpClient, Version};
-use crate::interceptor::now_ms;
-use crate::sink::web::said;
-
-/// The longest key of an object.
-pub(super) const KEY_BYTES_MAX: usize = 1024;
+use crate::error::StartError;
+use crate::http_client::Answer;
+use crate::s3::{ANSWER_BYTES_MAX, Bucket, Call, Refused, element};
 
 /// Of how many parts an object is at most (Amazon S3, "multipart upload limits").
 const PARTS_MAX: usize = 10_000;
 
-/// Of answers only an error's text is of interest.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
-
 pub(super) struct S3 {
-    client: HttpClient,
-    bucket: String,
-    region: String,
-    key_id: String,
-    secret: String,
-    token: Option<String>,
+    bucket: Bucket,
     /// A larger object is sent in parts of this size.
     part_bytes: usize,
 }
 
 impl S3 {
     pub(super) fn new(context: &SinkContext, bucket: &str) -> Result<S3, StartError> {
-        let settings = &context.settings;
-        let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(is_sound) {
-            return Err(format!("url names the bucket '{bucket}', which is no bucket's name"));
-        }
-        let region = settings.required("region").trim().to_owned();
-        let amazons = format!("https://s3.{region}.amazonaws.com");
-        let endpoint = Endpoint::parse(settings.text("endpoint").unwrap_or(&amazons).trim())
-            .map_err(because("endpoint"))?;
-        if endpoint.path != "/" {
-            return Err(format!("endpoint {endpoint} has a path, which a store has not"));
-        }
-        let needed = |key: &str| {
-            let value = settings.text(key).map(|value| value.trim().to_owned());
-            value.ok_or_else(|| format!("a store of objects needs '{key}'"))
-        };
-        let (key_id, secret) = (needed("accessKeyId")?, needed("secretAccessKey")?);
-        let token = settings.text("sessionToken").map(|token| token.trim().to_owned());
-        for (name, text) in [("accessKeyId", &key_id), ("region", &region)] {
-            HeaderValue::from_str(text).map_err(because(name))?;
-        }
-        if let Some(token) = &token {
-            HeaderValue::from_str(token).map_err(because("sessionToken"))?;
-        }
         let counters = std::sync::Arc::clone(&context.counters);
-        let client = HttpClient::of_sink(settings, endpoint, Version::Http1, counters)?;
-        let (bucket, part_bytes) = (bucket.to_owned(), settings.size("partSize"));
-        Ok(S3 { client, bucket, region, key_id, secret, token, part_bytes })
+        let bucket = Bucket::new(&context.settings, bucket, Some(counters))?;
+        Ok(S3 { bucket, part_bytes: context.settings.size("partSize") })
     }
 
     /// Writes an object. When this returns, the store has it as a whole; one of the same name is replaced.
@@ -69,15 +32,11 @@ impl S3 {
         name: &str,
         body: Vec<u8>,
     ) -> Result<(), String> {
-        let mut path = format!("/{}", self.bucket);
-        for part in format!("{directory}{name}").split('/') {
-            path.push('/');
-            percent_encode(part.as_bytes(), &mut path);
-        }
+        let path = self.bucket.path_of(&format!("{directory}{name}"));
         let body = Bytes::from(body);
         match body.len() > self.part_bytes {
             true => self.put_in_parts(&path, body).await,
-            false => self.call(Method::PUT, &path, "", body).await.map(drop),
+            false => Ok(self.call(Method::PUT, &path, "", body).await.map(drop)?),
         }
     }
 
@@ -85,9 +44,9 @@ impl S3 {
     /// answered. Parts of an upload that does not come to its end are deleted, as far as the store can be reached.
     async fn put_in_parts(&mut self, path: &str, body: Bytes) -> Result<(), String> {
         let begun = self.call(Method::POST, path, "uploads=", Bytes::new()).await?;
-        let named = self.named(path);
-        let id = element(&begun.body, "UploadId")
-            .ok_or_else(|| format!("{named}: the store gave the upload no id{}", said(&begun)))?;
+        let named = self.bucket.named(path);
+        let id = element(&text(&begun), "UploadId")
+            .ok_or_else(|| format!("{named}: the store gave the upload no id{}", begun.said()))?;
         let mut query = String::from("uploadId=");
         percent_encode(id.as_bytes(), &mut query);
         let put = self.put_parts(path, &query, body).await;
@@ -111,72 +70,35 @@ impl S3 {
             let answer = self.call(Method::PUT, path, &query, part).await?;
             let tag = answer.headers.get("etag").and_then(|tag| tag.to_str().ok());
             let tag = tag
-                .ok_or_else(|| format!("{}: part {number} got no ETag", self.named(path)))?
+                .ok_or_else(|| format!("{}: part {number} got no ETag", self.bucket.named(path)))?
                 .replace('"', "&quot;");
             list += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>");
         }
         list += "</CompleteMultipartUpload>";
         let answer = self.call(Method::POST, path, upload, list.into()).await?;
         // What goes wrong while the store puts parts together comes with the status 200.
-        match element(&answer.body, "ETag") {
+        match element(&text(&answer), "ETag") {
             Some(_) => Ok(()),
-            None => Err(format!("{}: the store answered 200{}", self.named(path), said(&answer))),
+            None => {
+                Err(format!("{}: the store answered 200{}", self.bucket.named(path), answer.said()))
+            }
         }
     }
 
-    fn named(&self, path: &str) -> String {
-        format!("{}{path}", self.client.endpoint.to_string().trim_end_matches('/'))
-    }
-
-    /// Sends a signed request. The query is in canonical form.
     async fn call(
         &mut self,
         method: Method,
         path: &str,
         query: &str,
         body: Bytes,
-    ) -> Result<Answer, String> {
-        let (host, time) = (self.client.endpoint.host_header(), format_time(now_ms()));
-        let hash = body_hash(&body);
-        // In the order of their names, as they are signed.
-        let mut signed =
-            vec![("host", host.as_str()), ("x-amz-content-sha256", &hash), ("x-amz-date", &time)];
-        signed.extend(self.token.as_deref().map(|token| ("x-amz-security-token", token)));
-        let signing = Signing {
-            key_id: &self.key_id,
-            secret: self.secret.as_bytes(),
-            region: &self.region,
-            service: "s3",
-            time: &time,
-        };
-        let authorization = signing.authorization(method.as_str(), path, query, &signed, &hash);
-        signed.push(("authorization", &authorization));
-        // The client adds the host itself.
-        let headers = signed.iter().filter(|(name, _)| *name != "host");
-        let headers: Result<Vec<_>, _> = headers
-            .map(|(name, value)| HeaderValue::from_str(value).map(|value| (*name, value)))
-            .collect();
-        let headers = headers.map_err(|error| error.to_string())?;
-        let target = match query {
-            "" => path.to_owned(),
-            query => format!("{path}?{query}"),
-        };
-        let answer = self.client.call(method, &target, &headers, body, ANSWER_BYTES_MAX).await;
-        let named = self.named(path);
-        let answer: Answer = answer.map_err(|error| format!("{named}: {error}"))?;
-        match answer.status {
-            200 | 204 => Ok(answer),
-            status => Err(format!("{named}: the store answered {status}{}", said(&answer))),
-        }
+    ) -> Result<Answer, Refused> {
+        let (headers, answer_bytes_max) = (&[], ANSWER_BYTES_MAX);
+        self.bucket.call(Call { method, path, query, headers, body, answer_bytes_max }).await
     }
 }
 
-/// The text of the first element of a name in XML.
-fn element(xml: &[u8], name: &str) -> Option<String> {
-    let xml = String::from_utf8_lossy(xml);
-    let (_, behind) = xml.split_once(&format!("<{name}>"))?;
-    let (text, _) = behind.split_once(&format!("</{name}>"))?;
-    Some(text.to_owned())
+fn text(answer: &Answer) -> String {
+    String::from_utf8_lossy(&answer.body).into_owned()
 }
 
 #[cfg(test)]
@@ -186,6 +108,7 @@ mod tests {
 
     use axum::body::Body;
     use axum::http::Response;
+    use logway_security::signature_v4::{Signing, body_hash};
 
     use super::*;
     use crate::counters::SinkCounters;

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use self::positions::Positions;
 use self::tailed::{Identity, Tailed};
-use super::{Running, SourceContext, Starting};
+use super::{SourceContext, Starting, on_thread};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -132,12 +132,7 @@ const FILES_MAX: usize = 10_000;
 pub(crate) fn start(context: SourceContext) -> Starting {
     Box::pin(async move {
         let tail = Tail::new(context)?;
-        Ok(Box::pin(async move {
-            let handle = Handle::current();
-            if let Err(error) = tokio::task::spawn_blocking(move || tail.run(&handle)).await {
-                tracing::error!(%error, "a source has panicked");
-            }
-        }) as Running)
+        Ok(on_thread(move |handle| tail.run(handle)))
     })
 }
 
@@ -156,6 +151,7 @@ struct Tail {
     files: HashMap<u64, Tailed>,
     /// What was read of files that were truncated since: their copies are read on from there.
     past: Vec<Identity>,
+    noted_at: Instant,
 }
 
 /// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
@@ -191,7 +187,8 @@ impl Tail {
         for tailed in positions.read()? {
             files.insert(tailed.inode, tailed);
         }
-        Ok(Tail { context, groups, positions, files, past: Vec::new() })
+        let (past, noted_at) = (Vec::new(), Instant::now());
+        Ok(Tail { context, groups, positions, files, past, noted_at })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -200,13 +197,9 @@ impl Tail {
             (settings.millis("backoffSleepIncrement"), settings.millis("maxBackoffSleep"));
         let note_interval = settings.millis("writePosInterval");
         let mut pause = Duration::ZERO;
-        let mut noted = Instant::now();
         loop {
             let has_read = self.round(handle);
-            if noted.elapsed() >= note_interval {
-                self.note();
-                noted = Instant::now();
-            }
+            self.note_in_time();
             pause = if has_read { Duration::ZERO } else { (pause + step).min(max) };
             // Positions are noted in time, also when there is nothing to read for long.
             let pause = pause.min(note_interval);
@@ -338,33 +331,14 @@ impl Tail {
 
     /// Delivers the lines of one file; whether there were any.
     fn read_file(&mut self, inode: u64, handle: &Handle) -> bool {
-        let settings = &self.context.settings;
-        let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
-        let Some(tailed) = self.files.get_mut(&inode) else { return false };
         let mut has_read = false;
-        for _ in 0..settings.number("maxBatchCount") {
-            let Some(file) = &tailed.file else { break };
-            let position = tailed.identity.position;
-            let batch = match read_lines(file, position, lines_max, line_max, false) {
-                Ok(batch) => batch,
-                Err(error) => {
-                    tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
-                    break;
-                }
-            };
-            tailed.is_at_end = batch.lines.is_empty();
-            if tailed.is_at_end {
+        for _ in 0..self.context.settings.number("maxBatchCount") {
+            if !self.read_batch(inode, handle) {
                 break;
             }
-            let group = tailed.group.and_then(|group| self.groups.get(group));
-            let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
-            let events = events(&self.context, &tailed.path, headers, &batch);
-            if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
-                break;
-            }
-            tailed.identity.advance(&batch.raw, batch.end);
-            tailed.read_at = Instant::now();
             has_read = true;
+            // Many files may have much to be read: a round can take minutes.
+            self.note_in_time();
             if self.context.stop.is_set() {
                 break;
             }
@@ -372,7 +346,43 @@ impl Tail {
         has_read
     }
 
+    /// Delivers the next lines of one file; whether there were any.
+    fn read_batch(&mut self, inode: u64, handle: &Handle) -> bool {
+        let settings = &self.context.settings;
+        let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
+        let Some(tailed) = self.files.get_mut(&inode) else { return false };
+        let Some(file) = &tailed.file else { return false };
+        let position = tailed.identity.position;
+        let batch = match read_lines(file, position, lines_max, line_max, false) {
+            Ok(batch) => batch,
+            Err(error) => {
+                tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
+                return false;
+            }
+        };
+        tailed.is_at_end = batch.lines.is_empty();
+        if tailed.is_at_end {
+            return false;
+        }
+        let group = tailed.group.and_then(|group| self.groups.get(group));
+        let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
+        let events = events(&self.context, &tailed.path, headers, &batch);
+        if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
+            return false;
+        }
+        tailed.identity.advance(&batch.raw, batch.end);
+        tailed.read_at = Instant::now();
+        true
+    }
+
+    fn note_in_time(&mut self) {
+        if self.noted_at.elapsed() >= self.context.settings.millis("writePosInterval") {
+            self.note();
+        }
+    }
+
     fn note(&mut self) {
+        self.noted_at = Instant::now();
         if let Err(error) = self.positions.write(self.files.values()) {
             tracing::error!(source = self.context.delivery.source(), %error, "positions cannot be noted: after a kill, lines will come again");
         }
