@@ -18,13 +18,12 @@ os.environ.setdefault("AGAINST", "logway")
 
 from confluent_kafka.admin import NewTopic
 
-from harness.apache_kafka import run_tool
+from harness.apache_kafka import KafkaCluster, KafkaNode, free_addresses, run_tool
 from harness.cluster import Cluster, Node
 from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, admin_client, create_topics
 from harness.waiting import wait_until
 from measure import BULK, KEPT, PARTITIONS, Phases, fill, writing
-from measure_failover import KafkaCluster, SmallKafka, free_addresses
 from ours import bound_copies
 from tools import generated, reassign
 
@@ -48,16 +47,16 @@ class BesideKafka:
     name = "Apache Kafka 4.3.0"
 
     def __init__(self):
-        self.cluster = KafkaCluster("beside-kafka", hosted=False)
+        self.cluster = KafkaCluster("beside-kafka")
 
     def begun(self):
         pass
 
-    def fourth(self) -> SmallKafka:
+    def fourth(self) -> KafkaNode:
         client, = free_addresses(1)
         voters = self.cluster.node(1).settings["controller.quorum.voters"]
         settings = {"process.roles": "broker", "node.id": "4", "listeners": f"PLAINTEXT://{client}", "controller.quorum.voters": voters}
-        node = SmallKafka("beside-kafka-4", settings)
+        node = KafkaNode("beside-kafka-4", settings)
         node.bootstrap = client
         return node
 

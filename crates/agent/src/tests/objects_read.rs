@@ -157,10 +157,12 @@ async fn events_in_json_have_their_headers_and_other_lines_say_what_they_are() {
     );
 }
 
-/// A bucket of three objects, which lists two at a time. Each request fails at first: it is refused, or has no answer.
+/// A bucket of four objects, which lists two at a time. Each request fails at first: it is refused, or has no answer.
 struct Bucket {
     objects: BTreeMap<&'static str, Vec<u8>>,
     asked: BTreeSet<String>,
+    /// An object is not to be had the first time.
+    is_archived: bool,
     /// An object that is replaced between its list and its first piece.
     replaced: Option<&'static str>,
 }
@@ -204,6 +206,9 @@ impl Bucket {
         if self.replaced.take_if(|replaced| *replaced == key).is_some() {
             self.objects.entry("logs/b&c").and_modify(|body| *body = b"new\n".to_vec());
         }
+        if key == "logs/archived" && std::mem::take(&mut self.is_archived) {
+            return Some(respond(403, "InvalidObjectState".into()));
+        }
         let body = &self.objects[key.as_str()];
         if headers["if-match"] != format!("\"{}\"", tag(body)) {
             return Some(respond(412, "PreconditionFailed".into()));
@@ -231,12 +236,14 @@ async fn a_bucket_is_read_page_by_page_and_piece_by_piece() {
     let large: String = (0..LINES).map(|number| format!("{number} {}\n", "x".repeat(90))).collect();
     let objects = BTreeMap::from([
         ("logs/a", large.into_bytes()),
+        ("logs/archived", b"late\n".to_vec()),
         ("logs/b&c", b"old\n".to_vec()),
         ("logs/z", gzip(b"last\n")),
     ]);
     let bucket = Arc::new(Mutex::new(Bucket {
         objects,
         asked: BTreeSet::new(),
+        is_archived: true,
         replaced: Some("logs/b&c"),
     }));
     let at_server = Arc::clone(&bucket);
@@ -265,10 +272,11 @@ async fn a_bucket_is_read_page_by_page_and_piece_by_piece() {
     let reading = Reading::start(folder.path(), &source).await;
     let is_empty = || bucket.lock().expect("no panic").objects.is_empty();
     wait_for("all that was read to be deleted", is_empty).await;
-    reading.end_with(LINES as u64 + 2).await;
+    reading.end_with(LINES as u64 + 3).await;
     let found = came(folder.path());
     let numbers = found["a"].iter().map(|line| line.split(' ').next().expect("has one").parse());
     assert!(numbers.eq((0..LINES).map(Ok)), "lines are missing, double or out of order");
+    assert_eq!(found["archived"], ["late"]);
     assert_eq!(
         (&found["b&c"][..], &found["z"][..]),
         (&["new".to_owned()][..], &["last".to_owned()][..])

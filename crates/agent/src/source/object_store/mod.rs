@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use zstd::stream::read::Decoder;
 
 use self::progress::{Begun, Progress};
-use self::store::{Found, Store, Unread};
+use self::store::{Found, Reason, Store, Unread};
 use super::{SourceContext, Starting, on_thread};
 use crate::codec::json;
 use crate::codec::lines::{read_line, without_return};
@@ -135,6 +135,8 @@ struct ObjectSource {
     is_json: bool,
     unpacks: bool,
     deletes: bool,
+    /// How many objects were refused in this look, and why the first was.
+    refused: Option<(usize, String)>,
 }
 
 /// Why a look at all objects did not come to its end.
@@ -175,6 +177,7 @@ impl ObjectSource {
             is_json,
             unpacks,
             deletes,
+            refused: None,
             context,
         })
     }
@@ -222,6 +225,15 @@ impl ObjectSource {
                 None => break,
             }
         }
+        if let Some((objects, error)) = self.refused.take() {
+            let source = self.context.delivery.source();
+            tracing::warn!(
+                source,
+                objects,
+                error,
+                "objects are refused, the first of them so; they are tried at the next look"
+            );
+        }
         self.progress.forget_all_but(&listed)?;
         Ok(())
     }
@@ -247,12 +259,18 @@ impl ObjectSource {
             }
             Err(error) => match Unread::of(&error) {
                 // The next list has what is in its place.
-                Some(Unread { is_gone: true, message }) => {
+                Some(Unread { reason: Reason::Gone, message }) => {
                     tracing::warn!(
                         source,
                         message,
                         "an object is not there any more as it was listed"
                     );
+                    self.progress.give_up();
+                    return Ok(());
+                }
+                // Others are not to wait for it.
+                Some(Unread { reason: Reason::Refused, message }) if events == 0 => {
+                    self.refused.get_or_insert_with(|| (0, message.clone())).0 += 1;
                     self.progress.give_up();
                     return Ok(());
                 }
@@ -329,7 +347,7 @@ impl ObjectSource {
             }
             if !is_over && noted_at.elapsed() >= NOTE_INTERVAL {
                 let begun = Begun { object: object.clone(), events: *events };
-                progress.note(&begun).map_err(Unread::later)?;
+                progress.note(&begun).map_err(|message| Unread::error(Reason::Failed, message))?;
                 noted_at = Instant::now();
             }
         }

@@ -58,9 +58,18 @@ pub(super) struct Page {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Unread {
-    /// It is not there any more, as it was.
-    pub(super) is_gone: bool,
+    pub(super) reason: Reason,
     pub(super) message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It is not there any more, as it was.
+    Gone,
+    /// It is not for us, or not now: it is in an archive.
+    Refused,
+    /// The store cannot be asked, or does not answer as one.
+    Failed,
 }
 
 pub(super) enum Store {
@@ -90,13 +99,8 @@ impl Found {
 }
 
 impl Unread {
-    /// It may be there later.
-    pub(super) fn later(message: String) -> io::Error {
-        io::Error::other(Unread { is_gone: false, message })
-    }
-
-    fn gone(message: String) -> io::Error {
-        io::Error::other(Unread { is_gone: true, message })
+    pub(super) fn error(reason: Reason, message: String) -> io::Error {
+        io::Error::other(Unread { reason, message })
     }
 
     /// Why an object did not come; `None` if it came, and is damaged.
@@ -105,11 +109,12 @@ impl Unread {
     }
 
     fn of_file(path: &str, error: &io::Error) -> io::Error {
-        let message = format!("{path}: {error}");
-        match error.kind() {
-            io::ErrorKind::NotFound => Unread::gone(message),
-            _ => Unread::later(message),
-        }
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => Reason::Gone,
+            io::ErrorKind::PermissionDenied => Reason::Refused,
+            _ => Reason::Failed,
+        };
+        Unread::error(reason, format!("{path}: {error}"))
     }
 }
 
@@ -163,7 +168,8 @@ impl Store {
                 let path = Path::new(&object.key);
                 let now = Found::of_file(directory, path).map_err(failed)?;
                 if now.as_ref() != Some(object) {
-                    return Err(Unread::gone(format!("{} has changed", object.key)));
+                    let message = format!("{} has changed", object.key);
+                    return Err(Unread::error(Reason::Gone, message));
                 }
                 let file = File::open(path).map_err(failed)?;
                 Box::new(WholeFile { file, path: &object.key })
@@ -289,12 +295,15 @@ impl Pieces<'_> {
                     return Ok(());
                 }
                 Err(refused @ Refused { status: Some(404 | 412), .. }) => {
-                    return Err(Unread::gone(refused.to_string()));
+                    return Err(Unread::error(Reason::Gone, refused.to_string()));
+                }
+                Err(refused @ Refused { status: Some(403), .. }) => {
+                    return Err(Unread::error(Reason::Refused, refused.to_string()));
                 }
                 Err(refused) => {
                     let is_over = self.handle.block_on(self.stop.sleep(pause));
                     if is_over || attempt == TRIES {
-                        return Err(Unread::later(refused.to_string()));
+                        return Err(Unread::error(Reason::Failed, refused.to_string()));
                     }
                     pause *= 2;
                 }
