@@ -202,6 +202,7 @@ impl ObjectSource {
 
     /// Reads all that was not read.
     fn look(&mut self, handle: &Handle) -> Result<(), Interrupted> {
+        self.refused = None;
         // Before others: there is room for the progress of one.
         if let Some(begun) = self.progress.begun() {
             self.take(&begun.object, begun.events, handle)?;
@@ -210,6 +211,9 @@ impl ObjectSource {
         loop {
             let page = self.store.list(behind.as_deref(), handle)?;
             for object in &page.objects {
+                if self.context.stop.is_set() {
+                    return Err(Interrupted::Stopped);
+                }
                 let id = object.id();
                 match self.progress.read(&id) {
                     _ if !self.is_wanted(&object.name) => {}
