@@ -1,5 +1,6 @@
 //! Requests over HTTP, 1.1 or 2, one after the other on a connection that is kept.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -296,11 +297,14 @@ impl Sender {
 }
 
 impl Answer {
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
     /// What it says, for a message: a colon and some of its body, or nothing.
     pub(crate) fn said(&self) -> String {
         const CHARS_MAX: usize = 400;
-        let text = String::from_utf8_lossy(&self.body);
-        let text: String = text.trim().chars().take(CHARS_MAX).collect();
+        let text: String = self.text().trim().chars().take(CHARS_MAX).collect();
         match text.is_empty() {
             true => String::new(),
             false => format!(": {}", text.escape_debug()),

@@ -73,7 +73,7 @@ impl Overview {
         if !(200..300).contains(&answer.status) {
             return Err(io::Error::other(format!("{path} answers with {}", answer.status)));
         }
-        Overview::parse(&String::from_utf8_lossy(&answer.body)).ok_or_else(|| {
+        Overview::parse(&answer.text()).ok_or_else(|| {
             io::Error::other(format!("{address} does not serve an agent's counters"))
         })
     }

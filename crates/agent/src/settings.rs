@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use regex_lite::Regex;
+
 use crate::declaration::{Declaration, Fallback};
 
 /// The settings of one component. Every value was judged by its kind, so that getters do not fail.
@@ -29,6 +31,17 @@ impl Settings {
             (None, Fallback::Is(value)) => Some(value),
             (None, Fallback::Required | Fallback::Nothing) => None,
         }
+    }
+
+    /// The pattern of a key, which has to match a whole text, as Java's `matches`.
+    pub(crate) fn whole_pattern(&self, key: &str) -> Option<Regex> {
+        let pattern = self.text(key)?.trim();
+        Some(Regex::new(&format!("^(?:{pattern})$")).expect("it was checked"))
+    }
+
+    /// The text of a key, if a flag says that it is wanted.
+    pub(crate) fn text_if(&self, flag: &str, key: &str) -> Option<&str> {
+        self.flag(flag).then(|| self.required(key))
     }
 
     /// A text that has to be set, or has a default.

@@ -186,13 +186,8 @@ fn remove_header(settings: &Settings) -> Result<Interceptor, StartError> {
         let separator = separator.map_err(|error| format!("fromListSeparator: {error}"))?;
         names.extend(separator.split(list).map(str::to_owned));
     }
-    let pattern = settings.text("matching").map(whole);
+    let pattern = settings.whole_pattern("matching");
     Ok(Interceptor::RemoveHeader { names, pattern })
-}
-
-/// A pattern that has to match a whole text, as Java's `matches`.
-fn whole(pattern: &str) -> regex_lite::Regex {
-    regex_lite::Regex::new(&format!("^(?:{})$", pattern.trim())).expect("it was checked")
 }
 
 /// Milliseconds since 1970.

@@ -11,8 +11,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, timeout_at};
 
 use super::command::{RunningCommand, log_errors};
-use super::spooldir::write_whole;
-use super::{Running, SourceContext, Starting};
+use super::{Running, SourceContext, Starting, write_whole};
 use crate::codec::journal::{Entries, Entry};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::{Event, Headers};

@@ -1,7 +1,7 @@
 //! The source `kafka`: the records of topics.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use logway_client::{ClientError, FetchEvent, GroupConsumer, GroupEvent, GroupOptions, StartAt};
 use logway_model::{TopicName, TopicPartition};
@@ -114,7 +114,6 @@ async fn read(
     let batch_max = settings.size("batchSize");
     let format = Format::of(settings);
     let mut member = GroupConsumer::open(client, group, topics.clone(), options).await?;
-    let mut committed_at = Instant::now();
     loop {
         let event = tokio::select! {
             () = context.stop.wait() => return member.close().await,
@@ -140,10 +139,7 @@ async fn read(
                             }
                             member.consumed(&partition, offset + 1);
                             // What was fetched at once may take long to be delivered.
-                            if committed_at.elapsed() >= COMMIT_INTERVAL {
-                                member.commit_now().await?;
-                                committed_at = Instant::now();
-                            }
+                            member.commit_in_time().await?;
                         }
                     }
                     if !batch.is_empty() && !context.delivery.insist(batch, &context.stop).await {
@@ -169,8 +165,7 @@ struct Format {
 
 impl Format {
     fn of(settings: &Settings) -> Format {
-        let topic_header =
-            settings.flag("setTopicHeader").then(|| settings.required("topicHeader"));
+        let topic_header = settings.text_if("setTopicHeader", "topicHeader");
         Format {
             is_avro: settings.flag("useFlumeEventFormat"),
             topic_header: topic_header.map(str::to_owned),

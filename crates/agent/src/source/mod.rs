@@ -21,14 +21,33 @@ pub(crate) mod syslog_udp;
 pub(crate) mod taildir;
 pub(crate) mod thrift;
 
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use tokio::runtime::Handle;
 
+use crate::declaration::{Fallback, Key, Kind, key};
 use crate::delivery::Delivery;
 use crate::error::StartError;
 use crate::settings::Settings;
 use crate::stop::Stop;
+
+/// Keys of sources that read lines of files.
+const FILE_HEADER_KEY: Key = key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header.");
+const LINES_AT_ONCE: Key = key(
+    "batchSize",
+    Kind::Number(1, 1_000_000, "events"),
+    Fallback::Is("100"),
+    "How many lines go into channels at once.",
+);
+const LINE_LENGTH_MAX: Key = key(
+    "maxLineLength",
+    Kind::Number(16, 1 << 30, "bytes"),
+    Fallback::Is("1048576"),
+    "How long a line may be. A longer one becomes several events.",
+);
 
 /// What a source is given.
 #[derive(Debug, Clone)]
@@ -55,4 +74,15 @@ fn on_thread(run: impl FnOnce(&Handle) + Send + 'static) -> Running {
             tracing::error!(%error, "a source has panicked");
         }
     })
+}
+
+/// Puts a file in place of another, as a whole.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let mut file = File::create(&temporary)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.sync_data()?;
+    fs::rename(temporary, path)
 }

@@ -12,7 +12,7 @@ use regex_lite::Regex;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::{SourceContext, Starting, on_thread};
+use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread, write_whole};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -43,7 +43,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("false"),
             "Whether a header has the file's path.",
         ),
-        key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header."),
+        FILE_HEADER_KEY,
         key(
             "basenameHeader",
             Kind::Flag,
@@ -94,12 +94,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Nothing,
             "How long to wait for a channel.",
         ),
-        key(
-            "batchSize",
-            Kind::Number(1, 1_000_000, "events"),
-            Fallback::Is("100"),
-            "How many lines go into channels at once.",
-        ),
+        LINES_AT_ONCE,
         key(
             "inputCharset",
             Kind::Only(&["UTF-8"], "bodies are the bytes of the file"),
@@ -180,11 +175,9 @@ impl Spool {
         let tracker = directory.join(settings.path("trackerDir"));
         fs::create_dir_all(&tracker)
             .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
-        let whole = |key| {
-            Regex::new(&format!("^(?:{})$", settings.required(key).trim())).expect("it was checked")
-        };
+        let whole = |key| settings.whole_pattern(key).expect("it has a default");
         let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
-        let header = |flag, key| settings.flag(flag).then(|| settings.required(key).to_owned());
+        let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
         Ok(Spool { directory, tracker, include, ignore, path_header, name_header, context })
@@ -345,15 +338,4 @@ impl Spool {
             _ => Ok(()),
         }
     }
-}
-
-/// Puts a file in place of another, as a whole.
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    let temporary = PathBuf::from(name);
-    let mut file = File::create(&temporary)?;
-    io::Write::write_all(&mut file, bytes)?;
-    file.sync_data()?;
-    fs::rename(temporary, path)
 }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use flate2::read::GzDecoder;
-use logway_security::signature_v4::{Signing, body_hash};
 use serde_json::{Value, json};
 
 use super::running::{count, wait_for};
 use super::toml;
-use super::web::{answer, counting, dead_letters, serve_bytes};
+use super::web::{answer, assert_signed, counting, dead_letters, serve_bytes};
 use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
 
@@ -28,18 +27,8 @@ async fn objects_are_signed_and_sent_again_under_the_same_name() {
     let refused: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let (stored, once) = (Arc::clone(&objects), Arc::clone(&refused));
     let address = serve_bytes(move |_, path, headers, body| {
-        let header = |name: &str| headers[name].to_str().expect("is text");
-        let (hash, time) = (body_hash(body), header("x-amz-date"));
-        let signed = [
-            ("host", header("host")),
-            ("x-amz-content-sha256", hash.as_str()),
-            ("x-amz-date", time),
-            ("x-amz-security-token", "token"),
-        ];
-        let signing =
-            Signing { key_id: "key", secret: b"secret", region: "r", service: "s3", time };
-        let expected = signing.authorization("PUT", path, "", &signed, &hash);
-        assert_eq!(header("authorization"), expected);
+        assert_signed("PUT", path, headers, body);
+        assert_eq!(headers["x-amz-security-token"], "token");
         // Each object fails at first; one of the failures is an answer that is lost when all is there.
         if once.lock().expect("no panic").insert(path.to_owned()) {
             if objects_are_empty(&stored) {

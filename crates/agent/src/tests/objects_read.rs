@@ -9,12 +9,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use logway_security::signature_v4::{Signing, body_hash};
+use logway_security::signature_v4::body_hash;
 use serde_json::Value;
 
 use super::running::{count, wait_for};
 use super::toml;
-use super::web::serve_bytes;
+use super::web::{assert_signed, serve_bytes};
 use crate::agent::{Channels, RunningAgent};
 use crate::counters::Registry;
 
@@ -249,19 +249,7 @@ async fn a_bucket_is_read_page_by_page_and_piece_by_piece() {
     let at_server = Arc::clone(&bucket);
     let address = serve_bytes(move |method, target, headers, body| {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let header = |name: &str| headers[name].to_str().expect("is text");
-        let (hash, time) = (body_hash(body), header("x-amz-date"));
-        let signed = [
-            ("host", header("host")),
-            ("x-amz-content-sha256", hash.as_str()),
-            ("x-amz-date", time),
-        ];
-        let signing =
-            Signing { key_id: "key", secret: b"secret", region: "r", service: "s3", time };
-        assert_eq!(
-            header("authorization"),
-            signing.authorization(method, path, query, &signed, &hash)
-        );
+        assert_signed(method, target, headers, body);
         at_server.lock().expect("no panic").answer(method, path, query, headers)
     })
     .await;

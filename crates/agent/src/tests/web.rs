@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use flate2::read::GzDecoder;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use logway_security::signature_v4::{Signing, body_hash};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -77,6 +78,22 @@ pub(crate) async fn serve_bytes(
 #[derive(Debug, thiserror::Error)]
 #[error("broken")]
 struct Broken;
+
+/// Expects a request to be signed with the secret `secret` of the key `key`, for a store in the region `r`.
+pub(crate) fn assert_signed(method: &str, target: &str, headers: &HeaderMap, body: &[u8]) {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let header = |name: &str| headers.get(name).map(|value| value.to_str().expect("is text"));
+    let (hash, time) = (body_hash(body), header("x-amz-date").expect("has a time"));
+    let mut signed = vec![
+        ("host", header("host").expect("has a host")),
+        ("x-amz-content-sha256", &hash),
+        ("x-amz-date", time),
+    ];
+    signed.extend(header("x-amz-security-token").map(|token| ("x-amz-security-token", token)));
+    let signing = Signing { key_id: "key", secret: b"secret", region: "r", service: "s3", time };
+    let expected = signing.authorization(method, path, query, &signed, &hash);
+    assert_eq!(header("authorization"), Some(expected.as_str()));
+}
 
 pub(super) fn answer(status: u16, body: &Value) -> Option<Response> {
     let status = StatusCode::from_u16(status).expect("is one");

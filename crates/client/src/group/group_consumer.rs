@@ -201,6 +201,20 @@ impl GroupConsumer {
         Ok(is_all && committed == Committed::AsMember)
     }
 
+    /// Commits what has been consumed, if it is time to (`commit_interval`): for who takes long over what one
+    /// [`GroupConsumer::next`] has given.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupConsumer::commit_now`].
+    pub async fn commit_in_time(&mut self) -> Result<(), ClientError> {
+        let commit_at = self.generation.as_ref().and_then(|generation| generation.commit_at);
+        if commit_at.is_some_and(|at| at <= Instant::now()) {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
     /// Commits what has been consumed, and leaves the group.
     ///
     /// # Errors

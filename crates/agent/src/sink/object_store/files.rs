@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::PART;
+
 /// As Linux has it (`PATH_MAX`).
 pub(super) const PATH_BYTES_MAX: usize = 4096;
-
-/// What is at the end of the name of a file that is not complete. One that a kill leaves is written over by the same object.
-const PART: &str = ".part";
 
 #[derive(Debug)]
 pub(super) struct Files;

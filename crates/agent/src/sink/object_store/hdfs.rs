@@ -1,10 +1,8 @@
 //! Objects as files of HDFS: written under another name, synced, and renamed.
 
+use super::PART;
 use crate::error::StartError;
 use crate::sink::hdfs::client::Hdfs;
-
-/// What is at the end of the name of a file that is not complete. One that a kill leaves is written over by the same object.
-const PART: &str = ".part";
 
 pub(super) struct HdfsFiles(Hdfs);
 

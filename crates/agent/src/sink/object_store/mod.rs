@@ -103,6 +103,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[OF_BUCKET, tls::OF_HTTPS],
 };
 
+/// What is at the end of the name of a file that is not complete. One that a kill leaves is written over by the same object.
+pub(crate) const PART: &str = ".part";
+
 struct ObjectStore {
     names: Names,
     form: Form,

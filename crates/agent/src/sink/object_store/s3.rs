@@ -45,7 +45,7 @@ impl S3 {
     async fn put_in_parts(&mut self, path: &str, body: Bytes) -> Result<(), String> {
         let begun = self.call(Method::POST, path, "uploads=", Bytes::new()).await?;
         let named = self.bucket.named(path);
-        let id = element(&text(&begun), "UploadId")
+        let id = element(&begun.text(), "UploadId")
             .ok_or_else(|| format!("{named}: the store gave the upload no id{}", begun.said()))?;
         let mut query = String::from("uploadId=");
         percent_encode(id.as_bytes(), &mut query);
@@ -77,7 +77,7 @@ impl S3 {
         list += "</CompleteMultipartUpload>";
         let answer = self.call(Method::POST, path, upload, list.into()).await?;
         // What goes wrong while the store puts parts together comes with the status 200.
-        match element(&text(&answer), "ETag") {
+        match element(&answer.text(), "ETag") {
             Some(_) => Ok(()),
             None => {
                 Err(format!("{}: the store answered 200{}", self.bucket.named(path), answer.said()))
@@ -97,10 +97,6 @@ impl S3 {
     }
 }
 
-fn text(answer: &Answer) -> String {
-    String::from_utf8_lossy(&answer.body).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -108,12 +104,11 @@ mod tests {
 
     use axum::body::Body;
     use axum::http::Response;
-    use logway_security::signature_v4::{Signing, body_hash};
 
     use super::*;
     use crate::counters::SinkCounters;
     use crate::tests::toml;
-    use crate::tests::web::serve_bytes;
+    use crate::tests::web::{assert_signed, serve_bytes};
 
     /// A store that fails once at each step, and takes an upload's parts in its order.
     #[derive(Default)]
@@ -168,14 +163,7 @@ mod tests {
         let address = serve_bytes(move |method, target, headers, body| {
             let (path, query) = target.split_once('?').expect("has a query");
             assert_eq!(path, "/bucket/a/b");
-            let (hash, time) = (body_hash(body), headers["x-amz-date"].to_str().expect("is text"));
-            let host = headers["host"].to_str().expect("is text");
-            let signed =
-                [("host", host), ("x-amz-content-sha256", hash.as_str()), ("x-amz-date", time)];
-            let signing =
-                Signing { key_id: "key", secret: b"secret", region: "r", service: "s3", time };
-            let expected = signing.authorization(method, path, query, &signed, &hash);
-            assert_eq!(headers["authorization"], expected);
+            assert_signed(method, target, headers, body);
             let (status, text) = at_server.lock().expect("no panic").answer(method, query, body)?;
             let answer = Response::builder().status(status).header("etag", "\"x\"");
             Some(answer.body(Body::from(text)).expect("is an answer"))

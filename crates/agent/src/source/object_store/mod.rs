@@ -18,7 +18,7 @@ use zstd::stream::read::Decoder;
 
 use self::progress::{Begun, Progress};
 use self::store::{Found, Reason, Store, Unread};
-use super::{SourceContext, Starting, on_thread};
+use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::json;
 use crate::codec::lines::{read_line, without_return};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -88,19 +88,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("false"),
             "Whether a header has the object's key, or the file's path.",
         ),
-        key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header."),
-        key(
-            "batchSize",
-            Kind::Number(1, 1_000_000, "events"),
-            Fallback::Is("100"),
-            "How many lines go into channels at once.",
-        ),
-        key(
-            "maxLineLength",
-            Kind::Number(16, 1 << 30, "bytes"),
-            Fallback::Is("1048576"),
-            "How long a line may be. A longer one becomes several events.",
-        ),
+        FILE_HEADER_KEY,
+        LINES_AT_ONCE,
+        LINE_LENGTH_MAX,
         key(
             "requestTimeout",
             Kind::Number(1, i64::MAX, "ms"),
@@ -159,12 +149,9 @@ impl ObjectSource {
         let url = settings.required("url").trim();
         let store = Store::new(settings, url, &context.stop)?;
         let progress = Progress::new(settings.path("positionFile"), url)?;
-        let whole = |key| {
-            Regex::new(&format!("^(?:{})$", settings.required(key).trim())).expect("it was checked")
-        };
+        let whole = |key| settings.whole_pattern(key).expect("it has a default");
         let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
-        let key_header =
-            settings.flag("fileHeader").then(|| settings.required("fileHeaderKey").to_owned());
+        let key_header = settings.text_if("fileHeader", "fileHeaderKey").map(str::to_owned);
         let is_json = settings.is("format", "json");
         let unpacks = settings.is("compression", "auto");
         let deletes = settings.is("deletePolicy", "immediate");
@@ -216,7 +203,7 @@ impl ObjectSource {
                 }
                 let id = object.id();
                 match self.progress.read(&id) {
-                    _ if !self.is_wanted(&object.name) => {}
+                    _ if !self.is_wanted(object) => {}
                     None => self.take(object, 0, handle)?,
                     // It could not be deleted.
                     Some(true) if self.deletes => self.delete(object, handle),
@@ -242,7 +229,8 @@ impl ObjectSource {
         Ok(())
     }
 
-    fn is_wanted(&self, name: &str) -> bool {
+    fn is_wanted(&self, object: &Found) -> bool {
+        let name = self.store.name_of(object);
         self.include.is_match(name) && !self.ignore.is_match(name)
     }
 
@@ -320,25 +308,20 @@ impl ObjectSource {
             read_line(&mut plain, line_max, &mut line)?;
         }
         let mut noted_at = Instant::now();
-        let mut is_over = false;
-        while !is_over {
+        loop {
             if context.stop.is_set() {
                 return Ok(false);
             }
-            let mut batch = Vec::new();
-            let mut broken = None;
-            while batch.len() < batch_max && !is_over {
+            let (mut batch, mut end) = (Vec::new(), None);
+            while batch.len() < batch_max && end.is_none() {
                 line.clear();
                 match read_line(&mut plain, line_max, &mut line) {
                     Ok(true) => {
                         let body = without_return(Bytes::copy_from_slice(&line));
                         batch.push(event(body, self.is_json, self.key_header.as_deref(), object));
                     }
-                    Ok(false) => is_over = true,
-                    Err(error) => {
-                        is_over = true;
-                        broken = Some(error);
-                    }
+                    Ok(false) => end = Some(Ok(true)),
+                    Err(error) => end = Some(Err(error)),
                 }
             }
             let count = batch.len() as u64;
@@ -346,16 +329,15 @@ impl ObjectSource {
                 return Ok(false);
             }
             *events += count;
-            if let Some(error) = broken {
-                return Err(error);
+            if let Some(end) = end {
+                return end;
             }
-            if !is_over && noted_at.elapsed() >= NOTE_INTERVAL {
+            if noted_at.elapsed() >= NOTE_INTERVAL {
                 let begun = Begun { object: object.clone(), events: *events };
                 progress.note(&begun).map_err(|message| Unread::error(Reason::Failed, message))?;
                 noted_at = Instant::now();
             }
         }
-        Ok(true)
     }
 }
 

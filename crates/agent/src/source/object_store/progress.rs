@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use logway_security::signature_v4::hex;
 use serde_json::{Value, json};
 
-use super::super::spooldir::write_whole;
+use super::super::write_whole;
 use super::store::Found;
 
 /// The hash of an object's name and version.
@@ -75,9 +75,8 @@ impl Progress {
 
     /// Notes how far an object was read.
     pub(super) fn note(&mut self, begun: &Begun) -> Result<(), String> {
-        let Begun { object: Found { key, name, tag, bytes }, events } = begun;
-        let note =
-            json!({ "key": key, "name": name, "tag": tag, "bytes": bytes, "events": events });
+        let Begun { object: Found { key, tag, bytes }, events } = begun;
+        let note = json!({ "key": key, "tag": tag, "bytes": bytes, "events": events });
         let written = write_whole(&self.begun_path, note.to_string().as_bytes());
         written.map_err(|error| format!("{}: {error}", self.begun_path.display()))?;
         self.begun = Some(begun.clone());
@@ -157,12 +156,7 @@ fn written(path: &Path, url: &str, read: &HashMap<Id, bool>) -> io::Result<File>
 fn begun(path: &Path) -> Option<Begun> {
     let note: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let text = |name: &str| note[name].as_str().map(str::to_owned);
-    let object = Found {
-        key: text("key")?,
-        name: text("name")?,
-        tag: text("tag")?,
-        bytes: note["bytes"].as_u64()?,
-    };
+    let object = Found { key: text("key")?, tag: text("tag")?, bytes: note["bytes"].as_u64()? };
     Some(Begun { object, events: note["events"].as_u64()? })
 }
 
@@ -171,7 +165,7 @@ mod tests {
     use super::*;
 
     fn object(name: &str) -> Found {
-        Found { key: format!("a/{name}"), name: name.to_owned(), tag: "t".to_owned(), bytes: 5 }
+        Found { key: format!("a/{name}"), tag: "t".to_owned(), bytes: 5 }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::progress::Id;
 use crate::error::StartError;
 use crate::s3::{ANSWER_BYTES_MAX, Bucket, Call, Refused, element};
 use crate::settings::Settings;
+use crate::sink::object_store::PART;
 use crate::stop::Stop;
 
 /// So much of an object is asked for at once.
@@ -33,16 +34,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How deep directories below are looked into.
 const DEPTH_MAX: usize = 32;
 
-/// What the name of a file ends in that is not complete.
-const PART: &str = ".part";
-
 /// An object that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// Its key, or the path of a file.
     pub(super) key: String,
-    /// What patterns see of that.
-    pub(super) name: String,
     /// Another one with the same key has another tag.
     pub(super) tag: String,
     pub(super) bytes: u64,
@@ -88,13 +84,12 @@ impl Found {
         hash.finalize()[..16].try_into().expect("there are 32")
     }
 
-    fn of_file(directory: &Path, path: &Path) -> io::Result<Option<Found>> {
+    fn of_file(path: &Path) -> io::Result<Option<Found>> {
         let metadata = fs::metadata(path)?;
         let Some(key) = path.to_str().filter(|_| metadata.is_file()) else { return Ok(None) };
-        let name = path.strip_prefix(directory).unwrap_or(path).to_string_lossy().into_owned();
         let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
         let tag = format!("{seconds}.{nanos:09}");
-        Ok(Some(Found { key: key.to_owned(), name, tag, bytes: metadata.len() }))
+        Ok(Some(Found { key: key.to_owned(), tag, bytes: metadata.len() }))
     }
 }
 
@@ -143,10 +138,21 @@ impl Store {
             Store::S3 { bucket, prefix, .. } => handle.block_on(list(bucket, prefix, behind)),
             Store::Files { directory } => {
                 let mut objects = Vec::new();
-                look_into(directory, directory, 0, &mut objects)
+                look_into(directory, 0, &mut objects)
                     .map_err(|error| format!("{}: {error}", directory.display()))?;
                 objects.sort_by(|a, b| a.key.cmp(&b.key));
                 Ok(Page { objects, next: None })
+            }
+        }
+    }
+
+    /// What patterns see of an object's key.
+    pub(super) fn name_of<'a>(&self, object: &'a Found) -> &'a str {
+        match self {
+            Store::S3 { .. } => &object.key,
+            Store::Files { directory } => {
+                let below = Path::new(&object.key).strip_prefix(directory).ok();
+                below.and_then(Path::to_str).unwrap_or(&object.key)
             }
         }
     }
@@ -163,10 +169,10 @@ impl Store {
                 let piece = Bytes::new();
                 Box::new(Pieces { bucket, path, object, offset: 0, piece, stop, handle })
             }
-            Store::Files { directory } => {
+            Store::Files { .. } => {
                 let failed = |error| Unread::of_file(&object.key, &error);
                 let path = Path::new(&object.key);
-                let now = Found::of_file(directory, path).map_err(failed)?;
+                let now = Found::of_file(path).map_err(failed)?;
                 if now.as_ref() != Some(object) {
                     let message = format!("{} has changed", object.key);
                     return Err(Unread::error(Reason::Gone, message));
@@ -221,7 +227,7 @@ async fn list(bucket: &mut Bucket, prefix: &str, behind: Option<&str>) -> Result
     if answer.is_cut {
         return Err(strange("is longer than 16 MiB"));
     }
-    let xml = String::from_utf8_lossy(&answer.body);
+    let xml = answer.text();
     let mut objects = Vec::new();
     for part in xml.split("<Contents>").skip(1) {
         let part = part.split("</Contents>").next().unwrap_or_default();
@@ -233,7 +239,7 @@ async fn list(bucket: &mut Bucket, prefix: &str, behind: Option<&str>) -> Result
         };
         // Consoles make empty objects in place of directories.
         if bytes > 0 {
-            objects.push(Found { name: key.clone(), key, tag, bytes });
+            objects.push(Found { key, tag, bytes });
         }
     }
     let is_cut = element(&xml, "IsTruncated").is_some_and(|text| text == "true");
@@ -244,12 +250,7 @@ async fn list(bucket: &mut Bucket, prefix: &str, behind: Option<&str>) -> Result
     Ok(Page { objects, next })
 }
 
-fn look_into(
-    whole: &Path,
-    directory: &Path,
-    depth: usize,
-    found: &mut Vec<Found>,
-) -> io::Result<()> {
+fn look_into(directory: &Path, depth: usize, found: &mut Vec<Found>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
@@ -259,11 +260,11 @@ fn look_into(
         }
         if entry.file_type()?.is_dir() {
             if depth < DEPTH_MAX {
-                look_into(whole, &path, depth + 1, found)?;
+                look_into(&path, depth + 1, found)?;
             }
             continue;
         }
-        match Found::of_file(whole, &path) {
+        match Found::of_file(&path) {
             // It went meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             object => found.extend(object?.filter(|object| object.bytes > 0)),
@@ -286,30 +287,28 @@ struct Pieces<'a> {
 
 impl Pieces<'_> {
     fn next(&mut self) -> io::Result<()> {
-        let mut pause = PAUSE;
-        for attempt in 1..=TRIES {
-            match self.handle.block_on(self.ask()) {
+        let (mut tries, mut pause) = (1, PAUSE);
+        loop {
+            let refused = match self.handle.block_on(self.ask()) {
                 Ok(piece) => {
                     self.offset += piece.len() as u64;
                     self.piece = piece;
                     return Ok(());
                 }
-                Err(refused @ Refused { status: Some(404 | 412), .. }) => {
-                    return Err(Unread::error(Reason::Gone, refused.to_string()));
-                }
-                Err(refused @ Refused { status: Some(403), .. }) => {
-                    return Err(Unread::error(Reason::Refused, refused.to_string()));
-                }
-                Err(refused) => {
-                    let is_over = self.handle.block_on(self.stop.sleep(pause));
-                    if is_over || attempt == TRIES {
-                        return Err(Unread::error(Reason::Failed, refused.to_string()));
-                    }
-                    pause *= 2;
-                }
+                Err(refused) => refused,
+            };
+            let reason = match refused.status {
+                Some(404 | 412) => Reason::Gone,
+                Some(403) => Reason::Refused,
+                _ => Reason::Failed,
+            };
+            let is_last = reason != Reason::Failed || tries == TRIES;
+            if is_last || self.handle.block_on(self.stop.sleep(pause)) {
+                return Err(Unread::error(reason, refused.into()));
             }
+            tries += 1;
+            pause *= 2;
         }
-        unreachable!("the last try returns")
     }
 
     async fn ask(&mut self) -> Result<Bytes, Refused> {

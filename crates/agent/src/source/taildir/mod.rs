@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use self::positions::Positions;
 use self::tailed::{Identity, Tailed};
-use super::{SourceContext, Starting, on_thread};
+use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -79,12 +79,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("3000"),
             "How often positions are noted.",
         ),
-        key(
-            "batchSize",
-            Kind::Number(1, 1_000_000, "events"),
-            Fallback::Is("100"),
-            "How many lines go into channels at once.",
-        ),
+        LINES_AT_ONCE,
         key(
             "maxBatchCount",
             Kind::Number(1, i64::MAX, "batches"),
@@ -115,13 +110,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("false"),
             "Whether a header has the file's path.",
         ),
-        key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header."),
-        key(
-            "maxLineLength",
-            Kind::Number(16, 1 << 30, "bytes"),
-            Fallback::Is("1048576"),
-            "How long a line may be. A longer one becomes several events.",
-        ),
+        FILE_HEADER_KEY,
+        LINE_LENGTH_MAX,
     ],
     shared: &[],
 };
@@ -406,7 +396,7 @@ fn events(
 ) -> Vec<Event> {
     let settings = &context.settings;
     let has_offset = settings.flag("byteOffsetHeader");
-    let file_header = settings.flag("fileHeader").then(|| settings.required("fileHeaderKey"));
+    let file_header = settings.text_if("fileHeader", "fileHeaderKey");
     let event = |line: &crate::codec::file_lines::FileLine| {
         if line.is_part {
             context.delivery.counters().malformed.add(1);

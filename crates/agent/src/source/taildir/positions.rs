@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::super::spooldir::write_whole;
+use super::super::write_whole;
 use super::tailed::{Mark, Tailed};
 
 #[derive(Debug)]
