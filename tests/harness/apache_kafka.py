@@ -79,17 +79,17 @@ class KafkaNode(ApacheKafka):
 
 
 class KafkaCluster(Nodes[KafkaNode]):
-    """Three combined nodes, on loopback or each on one of these hosts of this process's network."""
+    """Combined nodes, three unless said otherwise, on loopback or each on one of these hosts of this process's network."""
 
-    def __init__(self, name: str, hosts: list[int] | None = None):
+    def __init__(self, name: str, hosts: list[int] | None = None, count: int = 3):
         if hosts:
             clients, controllers = ([f"{address(host)}:{port}" for host in hosts] for port in (9092, 9093))
         else:
-            addresses = free_addresses(6)
-            clients, controllers = addresses[:3], addresses[3:]
+            addresses = free_addresses(2 * count)
+            clients, controllers = addresses[:count], addresses[count:]
         voters = ",".join(f"{number}@{controller}" for number, controller in enumerate(controllers, 1))
         super().__init__()
-        for index in range(3):
+        for index in range(len(clients)):
             settings = {
                 "node.id": str(index + 1),
                 "listeners": f"PLAINTEXT://{clients[index]},CONTROLLER://{controllers[index]}",

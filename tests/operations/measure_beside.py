@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests:tests/cluster:tests/operations tests/.work/venv/bin/python tests/operations/measure_beside.py --gib 2
 
-Three nodes, then a fourth joins (expand), gets its share (rebalance), gives it back and leaves (decommission), and the three are restarted one after the
-other, each when all replicas are in sync again (rolling restart). Both clusters are told by Kafka's own tools, with the same plans and without a throttle. Logway
+Three nodes (or --nodes), then another joins (expand), gets its share (rebalance), gives it back and leaves (decommission), and the first ones are restarted one
+after the other, each when all replicas are in sync again (rolling restart). Both clusters are told by Kafka's own tools, with the same plans and without a throttle. Logway
 copies at most 64 MiB/s of its own accord, unless --rate says more. A writer sends 500 records a second with acks=all to a topic of its own; its p99 is that of
 each operation. The time of a move is from the tool's start to the last replica in sync, and has the tool's own start in it (about 2 s).
 """
@@ -33,30 +33,30 @@ MOVED_S = 1_800
 class BesideLogway:
     name = "Logway"
 
-    def __init__(self):
-        self.cluster = Cluster("beside-logway")
+    def __init__(self, count: int):
+        self.cluster = Cluster("beside-logway", count)
 
     def begun(self):
         wait_until_all_vote(self.cluster)
 
-    def fourth(self) -> Node:
-        return Node("beside-logway-4", [self.cluster.node(1).nodes])
+    def another(self) -> Node:
+        return Node("beside-logway-new", [self.cluster.node(1).nodes])
 
 
 class BesideKafka:
     name = "Apache Kafka 4.3.0"
 
-    def __init__(self):
-        self.cluster = KafkaCluster("beside-kafka")
+    def __init__(self, count: int):
+        self.cluster = KafkaCluster("beside-kafka", count=count)
 
     def begun(self):
         pass
 
-    def fourth(self) -> KafkaNode:
+    def another(self) -> KafkaNode:
         client, = free_addresses(1)
-        voters = self.cluster.node(1).settings["controller.quorum.voters"]
-        settings = {"process.roles": "broker", "node.id": "4", "listeners": f"PLAINTEXT://{client}", "controller.quorum.voters": voters}
-        node = KafkaNode("beside-kafka-4", settings)
+        voters, number = self.cluster.node(1).settings["controller.quorum.voters"], len(self.cluster.nodes) + 1
+        settings = {"process.roles": "broker", "node.id": str(number), "listeners": f"PLAINTEXT://{client}", "controller.quorum.voters": voters}
+        node = KafkaNode("beside-kafka-new", settings)
         node.bootstrap = client
         return node
 
@@ -85,9 +85,9 @@ def move(bootstrap: str, brokers: list[int]):
     wait_until(lambda: has_moved(bootstrap, plan), "all has moved", deadline_s=MOVED_S)
 
 
-def unregister(bootstrap: str):
-    """Takes the fourth out, which has stopped, as `kafka-cluster unregister` does."""
-    done = run_tool("ClusterTool", "unregister", "--bootstrap-server", bootstrap, "--id", "4", deadline_s=DEADLINE_S)
+def unregister(bootstrap: str, number: int):
+    """Takes a node out, which has stopped, as `kafka-cluster unregister` does."""
+    done = run_tool("ClusterTool", "unregister", "--bootstrap-server", bootstrap, "--id", str(number), deadline_s=DEADLINE_S)
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
 
@@ -122,19 +122,21 @@ def measure(beside, gib: float, rate: int | None, seconds: float):
 def operate(beside, cluster, phases: Phases, seconds: float):
     bootstrap = cluster.bootstrap
     phases.rest("before", seconds)
-    with removed(beside.fourth()) as fourth:
+    first = list(range(1, len(cluster.nodes) + 1))
+    number = len(first) + 1
+    with removed(beside.another()) as another:
         with phases.phase("expand"):
-            fourth.start()
-            serves = lambda: 4 in admin_client(bootstrap).list_topics(timeout=DEADLINE_S).brokers
-            wait_until(serves, "the fourth serves", deadline_s=DEADLINE_S)
+            another.start()
+            serves = lambda: number in admin_client(bootstrap).list_topics(timeout=DEADLINE_S).brokers
+            wait_until(serves, "the new node serves", deadline_s=DEADLINE_S)
         with phases.phase("rebalance"):
-            move(bootstrap, [1, 2, 3, 4])
+            move(bootstrap, [*first, number])
         with phases.phase("decommission"):
-            move(bootstrap, [1, 2, 3])
+            move(bootstrap, first)
             # Kafka's broker would come back.
-            fourth.stop()
-            unregister(bootstrap)
-    for number in (1, 2, 3):
+            another.stop()
+            unregister(bootstrap, number)
+    for number in first:
         with phases.phase(f"restart of node {number}"):
             cluster.node(number).stop()
             cluster.node(number).start()
@@ -144,6 +146,7 @@ def operate(beside, cluster, phases: Phases, seconds: float):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--gib", type=float, default=2)
     parser.add_argument("--rate", type=int)
     parser.add_argument("--seconds", type=float, default=10)
@@ -151,7 +154,7 @@ def main():
     arguments = parser.parse_args()
     for kind in (BesideLogway, BesideKafka):
         if arguments.only in (None, kind.__name__.removeprefix("Beside").lower()):
-            measure(kind(), arguments.gib, arguments.rate, arguments.seconds)
+            measure(kind(arguments.nodes), arguments.gib, arguments.rate, arguments.seconds)
 
 
 if __name__ == "__main__":
