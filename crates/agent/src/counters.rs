@@ -59,7 +59,8 @@ pub(crate) struct ChannelCounters {
     pub(crate) put_successes: Count,
     pub(crate) take_attempts: Count,
     pub(crate) take_successes: Count,
-    /// What was in memory when the channel, or one of this name before it, was closed.
+    /// What was in memory when the channel, or one of this name before it, was closed, and what its files do not give
+    /// any more.
     pub(crate) lost: Count,
 }
 

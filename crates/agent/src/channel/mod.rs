@@ -4,6 +4,7 @@
 //! any of them has its events. A take is committed by [`Taken::commit`]; dropped, its events are next again.
 
 mod ages;
+mod damage;
 pub(crate) mod file;
 pub(crate) mod memory;
 mod place;
@@ -301,7 +302,21 @@ impl Channel {
                 (Held::Topic(take), events)
             }
         };
+        self.count_unreadable();
         Ok(Taken::new(Arc::clone(self), events, held))
+    }
+
+    /// Counts what a take found to be lost on the disk.
+    fn count_unreadable(&self) {
+        let lost = match &self.queue {
+            Queue::File(file) => file.take_lost(),
+            Queue::Spillable(spillable) => spillable.take_lost(),
+            Queue::Memory(_) | Queue::Topic(_) => 0,
+        };
+        if lost > 0 {
+            self.counters.lost.add(usize::try_from(lost).unwrap_or(usize::MAX));
+            self.ages().take(lost);
+        }
     }
 
     /// Closes its files. Returns how many events are lost by that, which are counted, too.
