@@ -21,6 +21,15 @@ pub(crate) struct Settings {
     pub(crate) lines: BTreeMap<String, usize>,
 }
 
+/// Equal if the same was said of a component of the same name, wherever in a file.
+impl PartialEq for Settings {
+    fn eq(&self, other: &Settings) -> bool {
+        self.component == other.component
+            && self.declaration.name == other.declaration.name
+            && self.values == other.values
+    }
+}
+
 impl Settings {
     /// A text, if it is set or has a default.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {

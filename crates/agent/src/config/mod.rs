@@ -46,7 +46,7 @@ pub(crate) struct Property {
 }
 
 /// An agent as it is to be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AgentConfig {
     pub(crate) name: String,
     pub(crate) sources: Vec<SourceConfig>,
@@ -57,7 +57,7 @@ pub struct AgentConfig {
     pub warnings: Vec<Problem>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SourceConfig {
     pub(crate) settings: Settings,
     pub(crate) channels: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) struct SourceConfig {
     pub(crate) interceptors: Vec<Settings>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SinkConfig {
     pub(crate) settings: Settings,
     pub(crate) channel: String,
@@ -73,7 +73,7 @@ pub(crate) struct SinkConfig {
     pub(crate) dead_letter: Option<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupConfig {
     pub(crate) processor: Settings,
     pub(crate) sinks: Vec<String>,

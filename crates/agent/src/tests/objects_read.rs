@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::running::{count, wait_for};
 use super::toml;
 use super::web::{assert_signed, serve_bytes};
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
 use crate::counters::Registry;
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
@@ -43,7 +43,7 @@ impl Reading {
         );
         let registry = Registry::default();
         let config = toml(&text).expect("makes sense");
-        let started = RunningAgent::start(config, &Channels::new(), &registry).await;
+        let started = RunningAgent::start(config, &registry).await;
         Reading { agent: started.expect("starts"), registry }
     }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+
 use super::toml;
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
 use crate::counters::Registry;
 use crate::event::Event;
 use crate::interceptor::Interceptor;
@@ -85,7 +87,7 @@ async fn events_are_routed_by_their_headers_and_each_arrives_once() {
     );
     let registry = Registry::default();
     let config = toml(&text).expect("makes sense");
-    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
     // 990 to 999, and 99, are filtered out.
     wait_for("all events", || {
         count(&registry, "SINK.o", "EventDrainSuccessCount")
@@ -134,7 +136,7 @@ async fn a_file_roll_sink_takes_as_many_events_at_once_as_it_was_told() {
     );
     let registry = Registry::default();
     let config = toml(&text).expect("makes sense");
-    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "SINK.k", "EventDrainSuccessCount") == 30).await;
     assert_eq!(count(&registry, "SINK.k", "BatchCompleteCount"), 3);
     assert_eq!(count(&registry, "SINK.k", "BatchUnderflowCount"), 0);
@@ -153,8 +155,7 @@ async fn what_cannot_start_says_why_and_leaves_nothing_open() {
     );
     let config = toml(&text).expect("makes sense");
     for _ in 0..2 {
-        let started =
-            RunningAgent::start(config.clone(), &Channels::new(), &Registry::default()).await;
+        let started = RunningAgent::start(config.clone(), &Registry::default()).await;
         let error = started.err().expect("the port is taken").to_string();
         assert!(error.starts_with("source r cannot start: cannot listen at 127.0.0.1:"), "{error}");
     }
@@ -175,18 +176,103 @@ async fn what_a_reload_loses_with_a_channel_is_counted() {
     };
     let registry = Registry::default();
     let first = configuration("c", 100);
-    let agent = RunningAgent::start(first, &Channels::new(), &registry).await.expect("starts");
+    let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "CHANNEL.c", "EventPutSuccessCount") == 20).await;
     let next = configuration("c", 101);
-    let agent = reload(agent, next, &registry).await.expect("goes on");
+    reload(&mut agent, next).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15);
     // Five are on the disk, and those that the source makes are twenty again.
     wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 25).await;
     let other = configuration("d", 100);
-    let agent = reload(agent, other, &registry).await.expect("goes on");
+    reload(&mut agent, other).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15 + 20);
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 5);
     for (_, (_, channel)) in agent.end_sinks().await {
         channel.close().await;
     }
+}
+
+/// A port on which nobody listens.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    listener.local_addr().expect("has one").port()
+}
+
+/// A sender has its connection, and the source and the sink count on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_leaves_alone_what_does_not_change() {
+    let folder = tempfile::tempdir().expect("is made");
+    let port = free_port();
+    let first = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\n\
+         [channels.c]\ntype = 'memory'\n\
+         [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n",
+        folder.path().display()
+    );
+    let registry = Registry::default();
+    let config = toml(&first).expect("makes sense");
+    let mut agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    let mut say = async |line: &str| {
+        let mut answer = String::new();
+        socket.write_all(line.as_bytes()).await.expect("is sent");
+        socket.flush().await.expect("is sent");
+        socket.read_line(&mut answer).await.expect("is answered");
+        answer
+    };
+    assert_eq!(say("one\n").await, "OK\n");
+    // More, and then the same in other lines, and less.
+    let more =
+        format!("{first}[channels.d]\ntype = 'memory'\n[sinks.l]\ntype = 'null'\nchannel = 'd'\n");
+    for text in [more, format!("# no more\n{first}")] {
+        reload(&mut agent, toml(&text).expect("makes sense")).await;
+        assert_eq!(say("two\n").await, "OK\n");
+    }
+    assert_eq!(count(&registry, "SOURCE.r", "EventReceivedCount"), 3);
+    wait_for("all events", || count(&registry, "SINK.k", "EventDrainSuccessCount") == 3).await;
+    assert!(registry.json().get("SINK.l").is_none());
+    // What it depends on changes: then it begins anew.
+    let other = first.replace("type = 'memory'", "type = 'memory'\ncapacity = 200");
+    reload(&mut agent, toml(&other).expect("makes sense")).await;
+    let mut rest = String::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), socket.read_line(&mut rest)).await;
+    assert_eq!(ended.expect("ends").ok(), Some(0), "the connection is closed");
+    assert_eq!(count(&registry, "SOURCE.r", "EventReceivedCount"), 0);
+    agent.end_sinks().await;
+}
+
+/// Neither the new configuration can be started nor a part of the old one, whose directory is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_after_a_reload_is_left_out_and_the_rest_keeps_its_events() {
+    let folder = tempfile::tempdir().expect("is made");
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).expect("is made");
+    let configuration = |interval: u32| {
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\ntotalEvents = 50\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+             [channels.d]\ntype = 'memory'\n\
+             [sinks.k]\ntype = 'file_roll'\nchannel = 'd'\n'sink.directory' = '{}'\n'sink.rollInterval' = {interval}\n",
+            out.display()
+        );
+        toml(&text).expect("makes sense")
+    };
+    let registry = Registry::default();
+    let mut agent = RunningAgent::start(configuration(10), &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 50).await;
+    std::fs::remove_dir_all(&out).expect("is removed");
+    reload(&mut agent, configuration(20)).await;
+    assert!(!agent.is_whole());
+    assert_eq!(*agent.config(), configuration(10));
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
+    agent.start_missing().await;
+    assert!(!agent.is_whole());
+    std::fs::create_dir(&out).expect("is made");
+    agent.start_missing().await;
+    assert!(agent.is_whole());
+    reload(&mut agent, configuration(20)).await;
+    assert!(agent.is_whole());
+    assert_eq!(*agent.config(), configuration(20));
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
+    agent.end_sinks().await;
 }

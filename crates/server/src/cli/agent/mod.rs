@@ -25,8 +25,8 @@ pub(super) enum AgentCommand {
 
 /// Run the agent of a file until SIGTERM or SIGINT
 ///
-/// When the file changes, the agent changes with it, and nothing is lost. `ready` is printed once all components have
-/// started.
+/// When the file changes, the agent changes with it: what the file says as before runs on, and channels that stay keep
+/// their events. `ready` is printed once all components have started.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
