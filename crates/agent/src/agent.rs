@@ -1,12 +1,13 @@
 //! An agent that runs: its channels, and the sources and sinks of one configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, directory};
 use crate::config::{AgentConfig, SourceConfig};
 use crate::counters::{Counted, Registry};
 use crate::error::AgentError;
@@ -119,19 +120,16 @@ impl RunningAgent {
         part::end(sinks.collect()).await;
     }
 
-    /// Ends the rest of what leaves. Returns those of its channels with which events were lost.
+    /// Ends the rest of what leaves. Returns its channels, which are closed.
     pub(crate) async fn end_after_drain(&mut self, leaving: &Leaving) -> Channels {
         let sinks = self.sinks.extract_if(.., |name, _| leaving.sinks.contains(name));
         part::end(sinks.collect()).await;
         let channels = self.channels.extract_if(.., |name, _| leaving.channels.contains(name));
         let channels: Channels = channels.collect();
-        let mut with_losses = Channels::new();
-        for (name, (settings, channel)) in channels {
-            if channel.close().await > 0 {
-                with_losses.insert(name, (settings, channel));
-            }
+        for (_, channel) in channels.values() {
+            channel.close().await;
         }
-        with_losses
+        channels
     }
 
     /// Starts what is missing, if all of it can be started; or else says why not, and nothing of it runs.
@@ -225,16 +223,30 @@ impl RunningAgent {
         }
     }
 
-    /// Goes on counting what was lost with channels that were closed: in the channel of the same name, or else
-    /// under the name of the old one.
-    pub(crate) fn count_losses(&self, closed: Channels) {
+    /// Goes on counting what was lost in channels that were closed: in the channel of the same name, or else under the
+    /// name of the old one.
+    pub(crate) fn count_losses(&self, closed: &Channels) {
         for (name, (_, channel)) in closed {
             let lost = usize::try_from(channel.counters.lost.get()).unwrap_or(usize::MAX);
-            match self.channels.get(&name) {
+            match self.channels.get(name) {
                 Some((_, next)) => next.counters.lost.add(lost),
-                None => self.registry.add(&name, channel),
+                None if lost == 0 => {}
+                None => self.registry.add(name, Arc::clone(channel) as Arc<dyn Counted>),
             }
         }
+    }
+
+    /// What channels that were closed have on the disk, where no channel has its files any more: how many events, and in
+    /// which directory.
+    pub(crate) fn left_behind(&self, closed: &Channels) -> Vec<(String, u64, PathBuf)> {
+        let used: BTreeSet<PathBuf> =
+            self.channels.values().filter_map(|(settings, _)| directory(settings)).collect();
+        let left = closed.iter().filter_map(|(name, (settings, channel))| {
+            let path = directory(settings).filter(|path| !used.contains(path))?;
+            let events = channel.len_on_disk();
+            (events > 0).then(|| (name.clone(), events, path))
+        });
+        left.collect()
     }
 
     /// Ends the sources.

@@ -126,7 +126,7 @@ pub(crate) async fn reload(agent: &mut RunningAgent, config: AgentConfig) {
         );
         return agent.start_missing().await;
     }
-    let with_losses = agent.end_after_drain(&leaving).await;
+    let closed = agent.end_after_drain(&leaving).await;
     let old = agent.config().clone();
     agent.set_config(config);
     let errors = agent.start_all().await;
@@ -137,7 +137,13 @@ pub(crate) async fn reload(agent: &mut RunningAgent, config: AgentConfig) {
         agent.set_config(old);
         agent.start_missing().await;
     }
-    agent.count_losses(with_losses);
+    agent.count_losses(&closed);
+    for (channel, events, path) in agent.left_behind(&closed) {
+        tracing::warn!(
+            channel, events, path = %path.display(),
+            "a channel is gone, and its events stay on the disk; a channel of this directory gives them"
+        );
+    }
 }
 
 /// Ends in good order: what is in memory is delivered, as far as sinks take it in time.

@@ -13,6 +13,7 @@ pub(crate) mod spillable;
 mod taken;
 pub(crate) mod topic;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,6 +55,16 @@ const KEEP_ALIVE: &[Key] = &[key(
 /// What a channel takes in one transaction, unless it says otherwise.
 pub(crate) fn transaction_default(kind: &str) -> u64 {
     if kind == "memory" { 100 } else { 10_000 }
+}
+
+/// Where the events of a channel wait on the disk, if they do.
+pub(crate) fn directory(settings: &Settings) -> Option<PathBuf> {
+    let overflows = |settings: &Settings| settings.number("overflowCapacity") > 0;
+    match settings.declaration.name {
+        "file" => Some(settings.path("dataDirs")),
+        "spillablememory" if overflows(settings) => Some(settings.path("dataDirs")),
+        _ => None,
+    }
 }
 
 /// A channel that runs. It outlives the sources and sinks of one configuration.
@@ -157,6 +168,15 @@ impl Channel {
             Queue::File(file) => file.room.events(),
             Queue::Spillable(spillable) => spillable.len(),
             Queue::Topic(topic) => topic.len(),
+        }
+    }
+
+    /// How many events it holds on the disk.
+    pub(crate) fn len_on_disk(&self) -> u64 {
+        match &self.queue {
+            Queue::File(file) => file.room.events(),
+            Queue::Spillable(spillable) => spillable.len_on_disk(),
+            Queue::Memory(_) | Queue::Topic(_) => 0,
         }
     }
 

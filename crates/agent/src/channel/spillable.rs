@@ -273,7 +273,11 @@ impl SpillableQueue {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.memory.room.events() + self.disk.as_ref().map_or(0, |disk| disk.room.events())
+        self.memory.room.events() + self.len_on_disk()
+    }
+
+    pub(super) fn len_on_disk(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.room.events())
     }
 
     pub(super) fn capacity(&self) -> u64 {

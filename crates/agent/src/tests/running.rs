@@ -276,3 +276,35 @@ async fn what_cannot_start_after_a_reload_is_left_out_and_the_rest_keeps_its_eve
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
     agent.end_sinks().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_channel_leaves_on_the_disk_is_told_when_no_channel_has_its_directory() {
+    let folder = tempfile::tempdir().expect("is made");
+    let source = "[sources.r]\ntype = 'seq'\ntotalEvents = 20\nchannels = ['c']\n";
+    let file = |name: &str, capacity: u32| {
+        format!(
+            "[channels.{name}]\ntype = 'file'\ncapacity = {capacity}\ndataDirs = '{}'\nminimumRequiredSpace = 1048576\n",
+            folder.path().display()
+        )
+    };
+    let configuration = |text: String| toml(&text).expect("makes sense");
+    let registry = Registry::default();
+    let first = configuration(format!("{source}{}", file("c", 20_000)));
+    let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 20).await;
+    let mut change = async |text: String| {
+        let next = configuration(text);
+        let leaving = agent.leaving(&next);
+        agent.end_before_drain(&leaving).await;
+        let closed = agent.end_after_drain(&leaving).await;
+        agent.set_config(next);
+        agent.start_missing().await;
+        agent.left_behind(&closed)
+    };
+    // Another channel has the directory now.
+    let memory = "[channels.c]\ntype = 'memory'\n";
+    assert_eq!(change(format!("{source}{memory}{}", file("d", 30_000))).await, []);
+    let left = change(format!("{source}{memory}")).await;
+    assert_eq!(left, [("d".to_owned(), 20, folder.path().to_owned())]);
+    agent.end_sinks().await;
+}
