@@ -2,8 +2,11 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -21,6 +24,8 @@ pub struct RunOptions {
     pub metrics: Option<String>,
     /// How often to look whether the file has changed; `None` for never. Flume looks every 30 s.
     pub reload_interval: Option<Duration>,
+    /// Wakes the agent to read the file at once, also if its text is the same.
+    pub reload_now: Arc<Notify>,
     /// How long channels in memory have to become empty at the end.
     pub drain_patience: Duration,
 }
@@ -64,33 +69,46 @@ pub async fn run(
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let is_asked = tokio::select! {
             () = &mut end => break,
-            _ = look => {}
+            () = options.reload_now.notified() => true,
+            _ = look => false,
             _ = retries.tick(), if !agent.is_whole() => {
                 agent.start_missing().await;
                 continue;
             }
+        };
+        let Some(config) = changed(file, &mut text, is_asked) else { continue };
+        warn_of(&config);
+        if reload(&mut agent, config, end.as_mut()).await == Reloaded::HasToEnd {
+            break;
         }
-        // A file that is not there for a moment is being replaced.
-        let Ok(new) = file.read() else { continue };
-        if new == text {
-            continue;
-        }
-        text = new;
-        match file.parse(&text) {
-            Ok(config) => {
-                warn_of(&config);
-                reload(&mut agent, config).await;
-                retries.reset();
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new configuration makes no sense; the agent runs on as it was")
-            }
-        }
+        retries.reset();
     }
     finish(agent, options.drain_patience).await;
     Ok(())
+}
+
+/// What the file says now, if it is not the same text as before, or if somebody asks for it.
+fn changed(file: &ConfigFile, text: &mut String, is_asked: bool) -> Option<AgentConfig> {
+    let new = match file.read() {
+        Ok(new) => new,
+        // A file that is not there for a moment is being replaced.
+        Err(_) if !is_asked => return None,
+        Err(error) => {
+            tracing::error!(%error, "there is no new configuration; the agent runs on as it was");
+            return None;
+        }
+    };
+    if new == *text && !is_asked {
+        return None;
+    }
+    *text = new;
+    let parsed = file.parse(text);
+    if let Err(error) = &parsed {
+        tracing::error!(%error, "the new configuration makes no sense; the agent runs on as it was");
+    }
+    parsed.ok()
 }
 
 /// The first is a period from now.
@@ -110,21 +128,39 @@ fn warn_of(config: &AgentConfig) {
 /// How long channels that the new configuration does not have may take to become empty.
 const RELOAD_DRAIN: Duration = Duration::from_secs(30);
 
+/// What a reload came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// The agent runs, as the new configuration or the old one has it.
+    RunsOn,
+    /// The end came before a channel was empty.
+    HasToEnd,
+}
+
 /// Puts another configuration in force. What it has as it was runs on. Channels that stay keep what they hold; one that
 /// goes, or changes, is emptied first, and if it does not become empty the old configuration stays.
 ///
 /// It also stays if the new one cannot be started. What of the old one cannot be started then is left out for now.
-pub(crate) async fn reload(agent: &mut RunningAgent, config: AgentConfig) {
-    tracing::info!("the configuration has changed");
+pub(crate) async fn reload(
+    agent: &mut RunningAgent,
+    config: AgentConfig,
+    end: Pin<&mut impl Future<Output = ()>>,
+) -> Reloaded {
+    tracing::info!("the configuration is read again");
     let leaving = agent.leaving(&config);
     agent.end_before_drain(&leaving).await;
     let goes =
         |name: &str, channel: &Channel| leaving.channels.contains(name) && !channel.is_durable();
-    if !agent.drain(RELOAD_DRAIN, goes).await {
+    let is_drained = tokio::select! {
+        is_drained = agent.drain(RELOAD_DRAIN, goes) => is_drained,
+        () = end => return Reloaded::HasToEnd,
+    };
+    if !is_drained {
         tracing::error!(
             "a channel that is to go holds events, and its sinks do not take them; the agent runs on as it was"
         );
-        return agent.start_missing().await;
+        agent.start_missing().await;
+        return Reloaded::RunsOn;
     }
     let closed = agent.end_after_drain(&leaving).await;
     let old = agent.config().clone();
@@ -144,6 +180,7 @@ pub(crate) async fn reload(agent: &mut RunningAgent, config: AgentConfig) {
             "a channel is gone, and its events stay on the disk; a channel of this directory gives them"
         );
     }
+    Reloaded::RunsOn
 }
 
 /// Ends in good order: what is in memory is delivered, as far as sinks take it in time.

@@ -1,15 +1,19 @@
 //! Whole agents, in this process.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, oneshot};
 
 use super::toml;
 use crate::agent::RunningAgent;
+use crate::config::{AgentConfig, ConfigFile};
 use crate::counters::Registry;
 use crate::event::Event;
 use crate::interceptor::Interceptor;
-use crate::supervisor::reload;
+use crate::supervisor::{Reloaded, RunOptions, reload, run};
 
 pub(super) fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
     let json = registry.json();
@@ -25,6 +29,12 @@ pub(super) async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
         assert!(std::time::Instant::now() < deadline, "waited for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Puts a configuration in force, and nobody ends the agent meanwhile.
+async fn change(agent: &mut RunningAgent, config: AgentConfig) {
+    let reloaded = reload(agent, config, pin!(std::future::pending())).await;
+    assert_eq!(reloaded, Reloaded::RunsOn);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,12 +189,12 @@ async fn what_a_reload_loses_with_a_channel_is_counted() {
     let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "CHANNEL.c", "EventPutSuccessCount") == 20).await;
     let next = configuration("c", 101);
-    reload(&mut agent, next).await;
+    change(&mut agent, next).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15);
     // Five are on the disk, and those that the source makes are twenty again.
     wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 25).await;
     let other = configuration("d", 100);
-    reload(&mut agent, other).await;
+    change(&mut agent, other).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15 + 20);
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 5);
     for (_, (_, channel)) in agent.end_sinks().await {
@@ -226,7 +236,7 @@ async fn a_reload_leaves_alone_what_does_not_change() {
     let more =
         format!("{first}[channels.d]\ntype = 'memory'\n[sinks.l]\ntype = 'null'\nchannel = 'd'\n");
     for text in [more, format!("# no more\n{first}")] {
-        reload(&mut agent, toml(&text).expect("makes sense")).await;
+        change(&mut agent, toml(&text).expect("makes sense")).await;
         assert_eq!(say("two\n").await, "OK\n");
     }
     assert_eq!(count(&registry, "SOURCE.r", "EventReceivedCount"), 3);
@@ -234,7 +244,7 @@ async fn a_reload_leaves_alone_what_does_not_change() {
     assert!(registry.json().get("SINK.l").is_none());
     // What it depends on changes: then it begins anew.
     let other = first.replace("type = 'memory'", "type = 'memory'\ncapacity = 200");
-    reload(&mut agent, toml(&other).expect("makes sense")).await;
+    change(&mut agent, toml(&other).expect("makes sense")).await;
     let mut rest = String::new();
     let ended = tokio::time::timeout(Duration::from_secs(60), socket.read_line(&mut rest)).await;
     assert_eq!(ended.expect("ends").ok(), Some(0), "the connection is closed");
@@ -261,7 +271,7 @@ async fn what_cannot_start_after_a_reload_is_left_out_and_the_rest_keeps_its_eve
     let mut agent = RunningAgent::start(configuration(10), &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 50).await;
     std::fs::remove_dir_all(&out).expect("is removed");
-    reload(&mut agent, configuration(20)).await;
+    change(&mut agent, configuration(20)).await;
     assert!(!agent.is_whole());
     assert_eq!(*agent.config(), configuration(10));
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
@@ -270,7 +280,7 @@ async fn what_cannot_start_after_a_reload_is_left_out_and_the_rest_keeps_its_eve
     std::fs::create_dir(&out).expect("is made");
     agent.start_missing().await;
     assert!(agent.is_whole());
-    reload(&mut agent, configuration(20)).await;
+    change(&mut agent, configuration(20)).await;
     assert!(agent.is_whole());
     assert_eq!(*agent.config(), configuration(20));
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
@@ -292,7 +302,7 @@ async fn what_a_channel_leaves_on_the_disk_is_told_when_no_channel_has_its_direc
     let first = configuration(format!("{source}{}", file("c", 20_000)));
     let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 20).await;
-    let mut change = async |text: String| {
+    let mut change_to = async |text: String| {
         let next = configuration(text);
         let leaving = agent.leaving(&next);
         agent.end_before_drain(&leaving).await;
@@ -303,8 +313,62 @@ async fn what_a_channel_leaves_on_the_disk_is_told_when_no_channel_has_its_direc
     };
     // Another channel has the directory now.
     let memory = "[channels.c]\ntype = 'memory'\n";
-    assert_eq!(change(format!("{source}{memory}{}", file("d", 30_000))).await, []);
-    let left = change(format!("{source}{memory}")).await;
+    assert_eq!(change_to(format!("{source}{memory}{}", file("d", 30_000))).await, []);
+    let left = change_to(format!("{source}{memory}")).await;
     assert_eq!(left, [("d".to_owned(), 20, folder.path().to_owned())]);
     agent.end_sinks().await;
+}
+
+/// The channel that goes has no sink, and would be waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_is_heard_during_a_reload() {
+    let first = "[sources.r]\ntype = 'seq'\ntotalEvents = 20\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n";
+    let next = first.replace("type = 'memory'", "type = 'memory'\ncapacity = 200");
+    let registry = Registry::default();
+    let config = toml(first).expect("makes sense");
+    let mut agent = RunningAgent::start(config, &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 20).await;
+    let next = toml(&next).expect("makes sense");
+    let reloaded = reload(&mut agent, next, pin!(std::future::ready(()))).await;
+    assert_eq!(reloaded, Reloaded::HasToEnd);
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 20);
+    agent.end_sinks().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_it_has_the_file_read_at_once() {
+    let folder = tempfile::tempdir().expect("is made");
+    let path = folder.path().join("agent.toml");
+    let out = ["first", "second"].map(|name| folder.path().join(name));
+    let write = |events: u32, out: &std::path::Path| {
+        std::fs::create_dir(out).expect("is made");
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\ntotalEvents = {events}\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+             [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n",
+            out.display()
+        );
+        std::fs::write(&path, text).expect("is written");
+    };
+    write(1, &out[0]);
+    let reload_now = Arc::new(Notify::new());
+    let options = RunOptions {
+        metrics: None,
+        reload_interval: None,
+        reload_now: Arc::clone(&reload_now),
+        drain_patience: Duration::from_secs(10),
+    };
+    let (end, ended) = oneshot::channel::<()>();
+    let file = ConfigFile::Toml(path.clone());
+    let agent = tokio::spawn(async move {
+        run(&file, &options, |_| (), async { ended.await.unwrap_or_default() }).await
+    });
+    let is_used = |folder: &std::path::Path| {
+        std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some())
+    };
+    wait_for("the first", || is_used(&out[0])).await;
+    write(2, &out[1]);
+    reload_now.notify_one();
+    wait_for("the second", || is_used(&out[1])).await;
+    end.send(()).expect("it runs");
+    agent.await.expect("no panic").expect("ends in good order");
 }

@@ -3,12 +3,14 @@
 mod top;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use logway_agent::config::ConfigFile;
 use logway_agent::{AgentError, RunOptions};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -26,7 +28,7 @@ pub(super) enum AgentCommand {
 /// Run the agent of a file until SIGTERM or SIGINT
 ///
 /// When the file changes, the agent changes with it: what the file says as before runs on, and channels that stay keep
-/// their events. `ready` is printed once all components have started.
+/// their events. SIGHUP has the file read at once. `ready` is printed once all components have started.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -87,14 +89,22 @@ pub(super) async fn run(command: AgentCommand, global: &GlobalArgs) -> Result<()
 }
 
 async fn run_agent(args: RunArgs) -> Result<(), CliError> {
+    let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    let reload_now = Arc::new(Notify::new());
     let options = RunOptions {
         metrics: args.metrics,
         reload_interval: (args.reload_interval > 0)
             .then(|| Duration::from_secs(args.reload_interval)),
+        reload_now: Arc::clone(&reload_now),
         drain_patience: Duration::from_secs(args.drain),
     };
     let file = args.file.config_file();
-    let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload_now.notify_one();
+        }
+    });
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let end = async {
