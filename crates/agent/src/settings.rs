@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) declaration: &'static Declaration,
     pub(crate) values: BTreeMap<String, String>,
+    /// Where it begins in its file.
+    pub(crate) line: usize,
     /// Where each value is in its file.
     pub(crate) lines: BTreeMap<String, usize>,
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::component::{Form, Lines, Say, declaration, settings};
+use super::judge::{judge_batches, judge_dead_letters, transaction_bound};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
-use crate::channel::transaction_default;
 use crate::declaration::{Declaration, Key, Kind, Role, nearest};
 use crate::registry;
 use crate::selector::Selector;
@@ -42,6 +42,7 @@ pub(super) fn assemble(
         say(0, format!("agent '{name}' has neither sources nor sinks"));
     }
     judge_batches(&sources, &sinks, &channels, say);
+    judge_dead_letters(&sinks, say);
     (AgentConfig { name, sources, channels, sinks, groups, warnings: Vec::new() }, warnings)
 }
 
@@ -259,12 +260,6 @@ fn sink(
     }
     let channel = channel.remove(0);
     let dead_letter = dead_letter.and_then(|mut names| names.pop());
-    if dead_letter.as_ref() == Some(&channel) {
-        say(
-            begin,
-            format!("{}: what cannot be delivered would come round again", settings.component),
-        );
-    }
     Some(SinkConfig { settings, channel, dead_letter })
 }
 
@@ -318,45 +313,4 @@ fn group(
         say(list.line, format!("{component}: priority of '{sink}', which is not in the group"));
     }
     Some(GroupConfig { processor, sinks: names })
-}
-
-/// A batch above what a channel takes in one transaction would fail at the first full one.
-fn judge_batches(
-    sources: &[SourceConfig],
-    sinks: &[SinkConfig],
-    channels: &BTreeMap<String, Settings>,
-    say: Say<'_>,
-) {
-    let of_sources = sources
-        .iter()
-        .flat_map(|source| source.channels.iter().map(move |channel| (&source.settings, channel)));
-    let of_sinks = sinks.iter().map(|sink| (&sink.settings, &sink.channel));
-    for (settings, channel) in of_sources.chain(of_sinks) {
-        let Some(channel) = channels.get(channel) else { continue };
-        let (Some((key, batch)), Some(bound)) =
-            (registry::batch(settings), transaction_bound(channel))
-        else {
-            continue;
-        };
-        if batch > bound {
-            // A default is nowhere: then it is the first line of the component.
-            let line = settings.lines.get(key).or_else(|| settings.lines.values().min());
-            say(
-                line.copied().unwrap_or(0),
-                format!(
-                    "{}: {key} is {batch}, above the transactionCapacity of {}, which is {bound}",
-                    settings.component, channel.component
-                ),
-            );
-        }
-    }
-}
-
-fn transaction_bound(channel: &Settings) -> Option<u64> {
-    let declared = channel.declaration.key("transactionCapacity")?;
-    Some(
-        channel
-            .limit(declared.name)
-            .unwrap_or_else(|| transaction_default(channel.declaration.name)),
-    )
 }

@@ -138,7 +138,7 @@ pub(super) fn settings(
             say(begin, format!("{component} ({}) needs '{}'", declaration.name, key.name));
         }
     }
-    Settings { component, name: name.to_owned(), declaration, values, lines: lines_of }
+    Settings { component, name: name.to_owned(), declaration, values, line: begin, lines: lines_of }
 }
 
 /// The key that is meant, as it is declared.

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod component;
+mod judge;
 mod properties;
 mod substitute;
 mod toml_file;

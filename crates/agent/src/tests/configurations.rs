@@ -55,7 +55,11 @@ fn each_mistake_is_named_with_its_line() {
         ("a.sinks.k.channel = x", "flume.conf:14: sink k: there is no channel 'x'"),
         (
             "a.sinks.k.dead-letter = c",
-            "flume.conf:8: sink k: what cannot be delivered would come round again",
+            "flume.conf:8: sink k: what cannot be delivered would come round again: channel c, sink k, channel c",
+        ),
+        (
+            "a.sinks.k.dead-letter = d\na.sinks.l.dead-letter = c",
+            "flume.conf:8: sink k: what cannot be delivered would come round again: channel c, sink k, channel d, sink l, channel c",
         ),
         (
             "a.sinkgroups.g.sinks = k l",
@@ -94,6 +98,10 @@ fn each_mistake_is_named_with_its_line() {
         let found = problems(flume(&format!("{SOUND}{more}\n")));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{more}\n{found:#?}");
     }
+    // Each round is told once, and dead letters of dead letters are no round.
+    let round = "a.sinks.k.dead-letter = d\na.sinks.l.dead-letter = c";
+    assert_eq!(problems(flume(&format!("{SOUND}{round}\n"))).len(), 1);
+    assert!(flume(&format!("{SOUND}a.sinks.k.dead-letter = d\n")).is_ok());
     let found = problems(flume("b.sources = r\n"));
     assert_eq!(found, ["flume.conf: there is no agent 'a'; it has 'b'"]);
     let found = problems(flume(
