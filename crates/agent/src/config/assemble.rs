@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::component::{Form, Lines, Say, declaration, settings};
+use super::component::{Form, Lines, Say, declaration, settings, substituted};
 use super::judge::{judge_batches, judge_dead_letters, transaction_bound};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
 use crate::declaration::{Declaration, Key, Kind, Role, nearest};
@@ -12,6 +12,14 @@ use crate::settings::Settings;
 
 /// Parts of an agent, in Flume's words.
 const PARTS: &[&str] = &["sources", "channels", "sinks", "sinkgroups"];
+
+/// What one of a part is called.
+fn word(part: &str) -> &str {
+    match part {
+        "sinkgroups" => "sink group",
+        _ => part.strip_suffix('s').unwrap_or(part),
+    }
+}
 
 type Warnings = Vec<(usize, String)>;
 
@@ -72,7 +80,10 @@ impl Parts {
                 continue;
             };
             match rest.as_deref().map(|rest| rest.split_once('.')) {
-                None => drop(listed.insert(part, property)),
+                None => match substituted(&property.value) {
+                    Ok(value) => drop(listed.insert(part, Property { value, ..property })),
+                    Err(problem) => say(property.line, format!("{part} {problem}")),
+                },
                 Some(None) => {
                     say(property.line, format!("'{}' says nothing of a component", property.key))
                 }
@@ -86,7 +97,7 @@ impl Parts {
         let mut parts = BTreeMap::new();
         for part in PARTS {
             let mut found = found.remove(part).unwrap_or_default();
-            let active: Vec<(String, Lines)> = match listed.get(part) {
+            let mut active: Vec<(String, Lines)> = match listed.get(part) {
                 Some(list) if form.is_flume => {
                     let mut seen = BTreeSet::new();
                     let names = list.value.split_whitespace().filter(|name| seen.insert(*name));
@@ -105,6 +116,9 @@ impl Parts {
                 None if form.is_flume => Vec::new(),
                 _ => std::mem::take(&mut found).into_iter().collect(),
             };
+            for (name, lines) in &mut active {
+                lines.substitute(&format!("{} {name}", word(part)), say);
+            }
             for (name, lines) in found {
                 let text = format!("{part}.{name} is not in the list of {part}, and not run");
                 warnings.push((lines.line(), text));

@@ -84,7 +84,7 @@ fn each_mistake_is_named_with_its_line() {
         ),
         (
             "a.sources.r.totalEvents = ${sys:x}",
-            "flume.conf:14: source r: totalEvents refers to '${sys:x}': only ${env:NAME} is known here",
+            "flume.conf:14: source r: totalEvents has a '${' and no 'env:NAME}' behind it; '$${' stands for a '${' of the value itself",
         ),
         (
             "a.sources.r.interceptors = i\na.sources.r.interceptors.i.type = static\na.sources.r.interceptors.i.kye = a",
@@ -134,6 +134,30 @@ fn our_form_takes_other_spellings_and_has_lists() {
         found,
         ["agent.toml:4: source r (seq) has no key 'batch'; the nearest is 'batchSize'"]
     );
+}
+
+/// `PATH` is in every environment; what is behind `:-` is for one that has no such name.
+#[test]
+fn the_environment_is_in_all_values() {
+    let text = SOUND
+        .replace("a.sinks = k l", "a.sinks = ${env:NO_SUCH_SINKS:-k l}")
+        .replace("a.sources.r.type = Seq", "a.sources.r.type = ${env:NO_SUCH_TYPE:-seq}")
+        .replace(
+            "a.sources.r.channels = c d",
+            "a.sources.r.channels = ${env:NO_SUCH_CHANNELS:-c d}",
+        )
+        .replace("a.sinks.k.channel = c", "a.sinks.k.channel = ${env:NO_SUCH_CHANNEL:-c}");
+    assert_ne!(text, SOUND);
+    let config = flume(&text).expect("makes sense");
+    assert_eq!(config.tree(), flume(SOUND).expect("makes sense").tree());
+    let literal = "a.sources.r.interceptors = i\na.sources.r.interceptors.i.type = static\n\
+        a.sources.r.interceptors.i.key = $${env:PATH}\n";
+    let config = flume(&format!("{SOUND}{literal}")).expect("makes sense");
+    assert_eq!(config.sources[0].interceptors[0].text("key"), Some("${env:PATH}"));
+    let found = problems(flume(&format!("{SOUND}a.sources.r.type = ${{SECRET}}\n")));
+    assert!(found.iter().all(|line| !line.contains("SECRET")), "{found:?}");
+    // Nobody asks what is not run.
+    assert!(flume(&format!("{SOUND}a.sinks.spare.type = ${{sys:x}}\n")).is_ok());
 }
 
 /// Flume's form in a broker's process: who names no brokers speaks to that one, and who names some to those.
