@@ -67,6 +67,11 @@ pub(crate) fn directory(settings: &Settings) -> Option<PathBuf> {
     }
 }
 
+/// Whether it is a topic, from which others may take.
+pub(crate) fn is_topic(settings: &Settings) -> bool {
+    ["kafka", "logway"].contains(&settings.declaration.name)
+}
+
 /// A channel that runs. It outlives the sources and sinks of one configuration.
 #[derive(Debug)]
 pub(crate) struct Channel {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::component::{Form, Lines, Say, declaration, settings, substituted};
-use super::judge::{judge_batches, judge_dead_letters, transaction_bound};
+use super::judge::{
+    judge_batches, judge_channels, judge_dead_letters, judge_places, transaction_bound,
+};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
 use crate::declaration::{Declaration, Key, Kind, Role, nearest};
 use crate::registry;
@@ -21,7 +23,7 @@ fn word(part: &str) -> &str {
     }
 }
 
-type Warnings = Vec<(usize, String)>;
+pub(super) type Warnings = Vec<(usize, String)>;
 
 pub(super) fn assemble(
     name: String,
@@ -51,6 +53,8 @@ pub(super) fn assemble(
     }
     judge_batches(&sources, &sinks, &channels, say);
     judge_dead_letters(&sinks, say);
+    judge_places(&sources, &channels, say);
+    judge_channels(&sources, &sinks, &channels, &mut warnings);
     (AgentConfig { name, sources, channels, sinks, groups, warnings: Vec::new() }, warnings)
 }
 
@@ -179,7 +183,7 @@ fn source(
     Some(SourceConfig { settings, channels: own_channels?, selector: selector?, interceptors })
 }
 
-/// The channels that a line names, if it names any and all of them are there.
+/// The channels that a line names, if it names any, and all of them are there and named once.
 fn existing(
     component: &str,
     line: Option<Property>,
@@ -193,7 +197,12 @@ fn existing(
         return None;
     };
     let names: Vec<String> = line.value.split_whitespace().map(str::to_owned).collect();
+    let mut seen = BTreeSet::new();
     let mut all_exist = true;
+    for name in names.iter().filter(|name| !seen.insert(*name)) {
+        say(line.line, format!("{component}: channel '{name}' is there twice"));
+        all_exist = false;
+    }
     for name in names.iter().filter(|name| !channels.contains_key(*name)) {
         let near = nearest(name, channels.keys().map(String::as_str));
         let near = near.map(|near| format!("; the nearest is '{near}'")).unwrap_or_default();

@@ -1,10 +1,12 @@
 //! What components are to each other: whether they fit together.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 
+use super::assemble::Warnings;
 use super::component::Say;
 use super::{SinkConfig, SourceConfig};
-use crate::channel::transaction_default;
+use crate::channel::{directory, is_topic, transaction_default};
 use crate::registry;
 use crate::settings::Settings;
 
@@ -87,4 +89,67 @@ fn round_of(sinks: &[SinkConfig]) -> Option<Vec<&SinkConfig>> {
         ways.extend(takers.map(|sink| [&way[..], &[sink]].concat()));
     }
     None
+}
+
+/// Two that keep their own in one place would take it for theirs, or write over it.
+pub(super) fn judge_places(
+    sources: &[SourceConfig],
+    channels: &BTreeMap<String, Settings>,
+    say: Say<'_>,
+) {
+    let positions = sources.iter().map(|source| &source.settings).filter_map(|settings| {
+        settings.declaration.key("positionFile")?;
+        settings.text("positionFile")?;
+        Some((settings, "positionFile", settings.path("positionFile")))
+    });
+    let directories =
+        channels.values().filter_map(|channel| Some((channel, "dataDirs", directory(channel)?)));
+    let mut seen: BTreeMap<PathBuf, &Settings> = BTreeMap::new();
+    for (settings, key, path) in positions.chain(directories) {
+        let Some(other) = seen.get(&path) else {
+            seen.insert(path, settings);
+            continue;
+        };
+        let line = settings.lines.get(key).copied().unwrap_or(settings.line);
+        let default = if settings.is_set(key) { "" } else { ", its default" };
+        say(
+            line,
+            format!(
+                "{}: {key} is {}{default}, which {} has already",
+                settings.component,
+                path.display(),
+                other.component
+            ),
+        );
+    }
+}
+
+/// Channels that nobody empties become full. Others may empty a topic.
+pub(super) fn judge_channels(
+    sources: &[SourceConfig],
+    sinks: &[SinkConfig],
+    channels: &BTreeMap<String, Settings>,
+    warnings: &mut Warnings,
+) {
+    for (name, channel) in channels {
+        if is_topic(channel) || sinks.iter().any(|sink| sink.channel == *name) {
+            continue;
+        }
+        let source = sources.iter().find(|source| source.channels.contains(name));
+        let letters = sinks.iter().find(|sink| sink.dead_letter.as_ref() == Some(name));
+        let putter = source.map(|source| &source.settings);
+        let text = match (putter, letters) {
+            (Some(putter), _) => {
+                format!("no sink takes what {} puts into it: it will be full", putter.component)
+            }
+            (None, Some(sink)) => {
+                format!(
+                    "no sink takes the dead letters of {}: it will be full",
+                    sink.settings.component
+                )
+            }
+            (None, None) => "neither a source nor a sink has it".to_owned(),
+        };
+        warnings.push((channel.line, format!("{}: {text}", channel.component)));
+    }
 }

@@ -136,6 +136,64 @@ fn our_form_takes_other_spellings_and_has_lists() {
     );
 }
 
+#[test]
+fn two_that_would_have_one_place_are_refused() {
+    let taildir = |name: &str, more: &str| {
+        format!(
+            "[sources.{name}]\ntype = 'taildir'\nchannels = ['c']\nfilegroups.g = '/l/{name}'\n{more}\n"
+        )
+    };
+    let file = |name: &str, more: &str| format!("[channels.{name}]\ntype = 'file'\n{more}\n");
+    let sink = "[sinks.k]\ntype = 'null'\nchannel = 'c'\n";
+    let text = format!(
+        "{}{}{}{}{}{sink}",
+        taildir("a", ""),
+        taildir("b", "positionFile = '/p'"),
+        taildir("x", "positionFile = '/p'"),
+        file("c", "dataDirs = '/d'"),
+        file("d", "dataDirs = '/e'"),
+    );
+    let found = problems(toml(&text));
+    assert_eq!(found, ["agent.toml:15: source x: positionFile is /p, which source b has already"]);
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\nchannels = ['c', 'c']\n{}{}{}{sink}",
+        file("c", ""),
+        file("d", ""),
+        "[channels.e]\ntype = 'spillablememory'\n"
+    );
+    let found = problems(toml(&text));
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert_eq!(found[0], "agent.toml:3: source r: channel 'c' is there twice");
+    assert!(found[1].starts_with("agent.toml:8: channel d: dataDirs is /"), "{found:#?}");
+    assert!(found[1].ends_with("data, its default, which channel c has already"), "{found:#?}");
+    assert!(found[2].starts_with("agent.toml:11: channel e: dataDirs is /"), "{found:#?}");
+    // One that does not overflow has no files.
+    let text = text.replace("'c', 'c'", "'c'").replace(
+        "[channels.d]\ntype = 'file'",
+        "[channels.d]\ntype = 'spillablememory'\noverflowCapacity = 0",
+    );
+    let text = text.replace("[channels.e]", "[channels.e]\noverflowCapacity = 0");
+    assert!(toml(&text).is_ok());
+}
+
+#[test]
+fn channels_that_nobody_empties_are_told() {
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd', 't']\n[channels.c]\ntype = 'memory'\n\
+        [channels.d]\ntype = 'memory'\n[channels.e]\ntype = 'memory'\n[channels.f]\ntype = 'memory'\n\
+        [channels.t]\ntype = 'kafka'\n'kafka.bootstrap.servers' = 'a:1'\n\
+        [sinks.k]\ntype = 'null'\nchannel = 'c'\ndead-letter = 'e'\n";
+    let config = toml(text).expect("makes sense");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "agent.toml:7: channel d: no sink takes what source r puts into it: it will be full",
+            "agent.toml:9: channel e: no sink takes the dead letters of sink k: it will be full",
+            "agent.toml:11: channel f: neither a source nor a sink has it",
+        ]
+    );
+}
+
 /// `PATH` is in every environment; what is behind `:-` is for one that has no such name.
 #[test]
 fn the_environment_is_in_all_values() {
