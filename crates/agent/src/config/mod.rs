@@ -6,11 +6,13 @@ mod judge;
 mod properties;
 mod substitute;
 mod toml_file;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use self::component::Form;
+use self::trial::Refusal;
 use crate::error::AgentError;
 pub use crate::error::Problem;
 use crate::settings::Settings;
@@ -144,6 +146,25 @@ impl ConfigFile {
                 Err(AgentError::Config(problems))
             }
         }
+    }
+
+    /// As [`ConfigFile::parse`], and components are asked whether they could start with what they were told. Has to be
+    /// called in a runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Config`] with all that is wrong. What is only missing on this machine is a warning.
+    pub fn check(&self, text: &str) -> Result<AgentConfig, AgentError> {
+        let mut config = self.parse(text)?;
+        let file = self.path().display().to_string();
+        let (missing, wrong): (Vec<Refusal>, Vec<Refusal>) =
+            trial::try_out(&config).into_iter().partition(|refusal| refusal.is_of_machine);
+        let problem = |Refusal { line, text, .. }| Problem { file: file.clone(), line, text };
+        if !wrong.is_empty() {
+            return Err(AgentError::Config(wrong.into_iter().map(problem).collect()));
+        }
+        config.warnings.extend(missing.into_iter().map(problem));
+        Ok(config)
     }
 }
 

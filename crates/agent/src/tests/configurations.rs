@@ -194,6 +194,51 @@ fn channels_that_nobody_empties_are_told() {
     );
 }
 
+/// In a runtime, as sinks are made in one.
+#[tokio::test]
+async fn what_components_would_refuse_is_known_before_a_start() {
+    let folder = tempfile::tempdir().expect("is made");
+    let check = |source: &str, sink: &str| {
+        let text = format!(
+            "[sources.r]\nchannels = ['c']\n{source}\n[channels.c]\ntype = 'memory'\ncapacity = 10000\n\
+             transactionCapacity = 10000\n[sinks.k]\nchannel = 'c'\n{sink}\n"
+        );
+        ConfigFile::Toml("agent.toml".into()).check(&text)
+    };
+    let seq = "type = 'seq'";
+    let null = "type = 'null'";
+    let loki = |more: &str| format!("type = 'loki'\nlabels.a = 'b'\n{more}");
+    let groups = |pattern: &str| format!("type = 'taildir'\nfilegroups.a = '{pattern}'");
+    for (source, sink, words) in [
+        (seq, &*loki("endpoint = 'ftp://x'"), "agent.toml:9: sink k cannot start: "),
+        (seq, &loki("endpoint = 'http://x'\n'header.a b' = 'c'"), "header.a b"),
+        (seq, "type = 'hdfs'\n'hdfs.path' = 'file:///tmp/x'", "not of HDFS"),
+        (seq, "type = 'object_store'\nurl = 'ftp://x'", "begins neither with s3://"),
+        (
+            &groups("/var/log/*.log"),
+            null,
+            "agent.toml:2: source r cannot start: filegroups.a ends in",
+        ),
+        (&groups("log/a"), null, "has to be absolute"),
+    ] {
+        let found = problems(check(source, sink));
+        assert!(found.len() == 1 && found[0].contains(words), "{source} {sink}\n{found:#?}");
+    }
+    let there = format!("type = 'file_roll'\n'sink.directory' = '{}'", folder.path().display());
+    assert!(check(&groups(r"/var/log/.*\.log"), &there).expect("makes sense").warnings.is_empty());
+    // Where it is checked may not be where it is to run.
+    let missing = "ssl = true\ntruststore = '/no/such/file.pem'";
+    let avro = format!("type = 'avro'\nhostname = 'h'\nport = 1\n{missing}");
+    for sink in ["type = 'file_roll'\n'sink.directory' = '/no/such/directory'", &avro] {
+        let config = check(seq, sink).expect("makes sense");
+        let warning = config.warnings[0].to_string();
+        assert!(
+            warning.contains("sink k cannot start: ") && warning.contains("/no/such/"),
+            "{warning}"
+        );
+    }
+}
+
 /// `PATH` is in every environment; what is behind `:-` is for one that has no such name.
 #[test]
 fn the_environment_is_in_all_values() {

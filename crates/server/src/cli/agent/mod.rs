@@ -45,6 +45,9 @@ pub(super) struct RunArgs {
 }
 
 /// Show what would run, and all that is wrong with the file
+///
+/// Nothing is started: whether ports are free and other servers can be reached is not known. Files and directories that
+/// are missing here are warnings, since the agent may run elsewhere.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
@@ -123,7 +126,7 @@ async fn run_agent(args: RunArgs) -> Result<(), CliError> {
 
 fn check(args: CheckArgs) -> Result<(), CliError> {
     let file = args.file.config_file();
-    let config = file.read().and_then(|text| file.parse(&text)).map_err(refused)?;
+    let config = file.read().and_then(|text| file.check(&text)).map_err(refused)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
