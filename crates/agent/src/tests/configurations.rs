@@ -25,6 +25,33 @@ fn a_sound_one_is_shown_as_a_tree() {
 }
 
 #[test]
+fn the_tree_shows_which_events_go_where() {
+    let more = "a.sources.r.selector.type = multiplexing\na.sources.r.selector.header = level\n\
+        a.sources.r.selector.mapping.warn = c d\na.sources.r.selector.optional.info = d\n\
+        a.sources.r.selector.default = c\na.sinks.k.dead-letter = d\n";
+    let tree = flume(&format!("{SOUND}{more}")).expect("makes sense").tree();
+    let expected = "agent a\n├─ source r (seq)\n│    to c, d (multiplexing)\n│      level = warn: c, d\n\
+        │      level = info, optional: d\n│      others: c\n├─ channel c (memory)\n\
+        │    to sink k (null, group g (default)), dead letters to d\n├─ channel d (memory)\n│    to sink l (logger)\n";
+    assert_eq!(tree, expected);
+}
+
+#[test]
+fn what_is_in_another_form_is_told_how_it_is_given() {
+    let found = problems(toml(SOUND));
+    let hint =
+        "this is no TOML, but Flume's form; it is given with --flume-conf agent.toml --name a";
+    assert_eq!(found, [format!("agent.toml: {hint}")]);
+    assert!(flume(&format!("\u{feff}{SOUND}")).is_ok());
+    assert!(
+        toml(
+            "\u{feff}[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n"
+        )
+        .is_ok()
+    );
+}
+
+#[test]
 fn what_is_not_listed_is_not_run_and_said() {
     let config = flume(&format!("{SOUND}a.sinks.spare.type = null\n")).expect("makes sense");
     assert_eq!(config.warnings.len(), 1);

@@ -64,7 +64,7 @@ struct FileArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "file", requires = "name")]
     flume_conf: Option<PathBuf>,
     /// The agent in Flume's file
-    #[arg(long, value_name = "NAME", requires = "flume_conf")]
+    #[arg(long, value_name = "NAME", requires = "flume_conf", conflicts_with = "file")]
     name: Option<String>,
 }
 
