@@ -200,7 +200,7 @@ impl FileQueue {
         let opening = path.clone();
         let opened = tokio::task::spawn_blocking(move || open_log(&opening, segment_bytes)).await;
         let opened = opened.map_err(because("the log was not opened"))?;
-        let (dir, log) = opened.map_err(because(path.display()))?;
+        let (dir, log) = opened.map_err(|error| no_log(&path, &error))?;
         let next = log.log_start_offset();
         let cursor =
             Cursor { next, ready: BTreeMap::new(), ready_bytes: 0, taken: BTreeSet::new() };
@@ -432,7 +432,7 @@ fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), LogEr
         file_delete_delay_ms: 0,
         ..LogConfig::default()
     });
-    let cluster = ClusterId(Uuid::from_random(*b"logway's channel"));
+    let cluster = cluster_id();
     let options = LogDirOptions {
         default_config: Arc::clone(&config),
         sync_threads_max: 1,
@@ -452,6 +452,25 @@ fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), LogEr
     )?;
     log.set_config(config);
     Ok((dir, log))
+}
+
+/// The directories of all channels say that they are of this cluster.
+fn cluster_id() -> ClusterId {
+    ClusterId(Uuid::from_random(*b"logway's channel"))
+}
+
+/// Why a channel's log cannot be opened, in words that are not a broker's.
+fn no_log(path: &Path, error: &LogError) -> StartError {
+    match error {
+        LogError::IdentityMissing { dir } => format!(
+            "{}/meta.properties is gone: put it back, or write it anew with the lines version=1, node.id=0, cluster.id={} \
+             and directory.id={}",
+            dir.display(),
+            cluster_id(),
+            logway_log::random_uuid(),
+        ),
+        error => format!("{}: {error}", path.display()),
+    }
 }
 
 fn warn_of_flumes_files(channel: &str, data: &Path) {

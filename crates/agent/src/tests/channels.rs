@@ -160,6 +160,31 @@ async fn a_file_channel_keeps_what_was_not_committed() {
     channel.close().await;
 }
 
+/// Who does as the error says has the events.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_whose_identity_is_gone_says_how_to_make_it_anew() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    put(&channel, 0..10).await;
+    channel.close().await;
+    drop(channel);
+    let path = folder.path().join("logway-channel/meta.properties");
+    std::fs::remove_file(&path).expect("is removed");
+    let text = format!(
+        "[channels.c]\ntype = 'file'\ndataDirs = '{}'\n[sinks.k]\ntype = 'null'\nchannel = 'c'\n",
+        folder.path().display()
+    );
+    let config = toml(&text).expect("makes sense");
+    let error = Channel::open(&config.channels["c"]).await.expect_err("is refused");
+    let lines = error.split([' ', ',']).filter(|word| word.contains('='));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 4, "{error}");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("is written");
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!(take_all(&channel).await, events(0..10));
+    channel.close().await;
+}
+
 /// The file of batches in a channel's directory that was begun first.
 fn first_segment(folder: &Path) -> std::path::PathBuf {
     folder.join("logway-channel/channel-0/00000000000000000000.log")
