@@ -1,6 +1,7 @@
 """What an agent does besides: reload, groups of sinks, dead letters, counters, the configuration's errors."""
 
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -55,6 +56,13 @@ class Own(AgentCase):
         self.assertEqual(agent.stop(), 0)
         arrived = set(lines_in(first)) | set(lines_in(second))
         self.assertEqual(set(sent) - arrived, set())
+
+    def test_a_hangup_has_the_configuration_read(self):
+        configuration = "[sources.r]\ntype = 'seq'\ntotalEvents = 1\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n"
+        agent = Agent(self, self.directory, "agent", configuration + "[sinks.k]\ntype = 'null'\nchannel = 'c'\n").start()
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the configuration is read again" in agent.text(), "the file to be read", DEADLINE_S)
+        self.assertEqual(agent.stop(), 0)
 
     def test_failover_goes_to_the_next_and_back(self):
         good, other = free_port(), free_port()

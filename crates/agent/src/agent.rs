@@ -1,129 +1,268 @@
 //! An agent that runs: its channels, and the sources and sinks of one configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use crate::channel::Channel;
-use crate::config::{AgentConfig, GroupConfig, SinkConfig, SourceConfig};
-use crate::counters::{Counted, Registry, SinkCounters, SourceCounters};
-use crate::delivery::Delivery;
+use crate::channel::{Channel, directory};
+use crate::config::{AgentConfig, SourceConfig};
+use crate::counters::{Counted, Registry};
 use crate::error::AgentError;
-use crate::interceptor::Interceptor;
-use crate::processor::{Gathered, Processor, SinkRunner};
-use crate::registry;
-use crate::selector::Selector;
+use crate::part::{self, Part, SinkPart, Startable, refused, start_source};
 use crate::settings::Settings;
-use crate::sink::SinkContext;
-use crate::source::SourceContext;
-use crate::stop::{Stop, Stopper};
-
-/// How long sources and sinks have to end by themselves.
-const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Channels by name, with what they were told.
 pub(crate) type Channels = BTreeMap<String, (Settings, Arc<Channel>)>;
 
 /// What runs. Dropped, it ends at once, as by a kill.
+///
+/// Parts may be missing that the configuration has, because they cannot start: [`RunningAgent::start_missing`] tries
+/// again.
 pub(crate) struct RunningAgent {
     config: AgentConfig,
+    registry: Registry,
     channels: Channels,
-    sources: Part,
-    sinks: Part,
+    sources: BTreeMap<String, Part<SourceConfig>>,
+    sinks: BTreeMap<String, Part<SinkPart>>,
 }
 
-/// Tasks that end together.
-struct Part {
-    stopper: Stopper,
-    tasks: JoinSet<()>,
+/// What of a running agent another configuration does not have, or has otherwise, and what depends on that.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) channels: BTreeSet<String>,
+    sources: BTreeSet<String>,
+    sinks: BTreeSet<String>,
 }
 
-impl Part {
-    async fn end(&mut self, what: &str) {
-        self.stopper.stop();
-        let until = Instant::now() + END_PATIENCE;
-        loop {
-            match timeout_at(until, self.tasks.join_next()).await {
-                Ok(None) => return,
-                Ok(Some(Ok(()))) => {}
-                Ok(Some(Err(error))) => tracing::error!(%error, "{what} ended badly"),
-                Err(_) => {
-                    tracing::warn!("{what} take too long to end, and are cut off");
-                    return self.tasks.abort_all();
-                }
-            }
-        }
-    }
-}
-
-fn refused(component: &str) -> impl FnOnce(String) -> AgentError {
-    let component = component.to_owned();
-    move |reason| AgentError::Start { component, reason }
+/// What could be started of what is missing, and does nothing yet.
+#[derive(Default)]
+struct Prepared {
+    channels: Channels,
+    sources: Vec<Startable<SourceConfig>>,
+    sinks: Vec<(String, Startable<SinkPart>)>,
+    errors: Vec<AgentError>,
 }
 
 impl RunningAgent {
-    /// Starts all components; those channels that are there already, and were told the same, are taken as they are.
+    /// Starts all components.
     ///
     /// # Errors
     ///
-    /// What cannot be started; then nothing runs, and `channels` are as before.
+    /// What cannot be started; then nothing runs.
     pub(crate) async fn start(
         config: AgentConfig,
-        known: &Channels,
         registry: &Registry,
     ) -> Result<RunningAgent, AgentError> {
-        let channels = open_channels(&config, known).await?;
-        let started = start_on(&config, &channels, registry).await;
-        let (sources, sinks) = match started {
-            Ok(started) => started,
-            Err(error) => {
-                for (_, (_, channel)) in
-                    channels.iter().filter(|(name, _)| !known.contains_key(*name))
-                {
-                    channel.close().await;
-                }
-                return Err(error);
-            }
+        let mut agent = RunningAgent {
+            config,
+            registry: registry.clone(),
+            channels: Channels::new(),
+            sources: BTreeMap::new(),
+            sinks: BTreeMap::new(),
         };
-        Ok(RunningAgent { config, channels, sources, sinks })
+        let mut errors = agent.start_all().await.into_iter();
+        match errors.next() {
+            None => Ok(agent),
+            Some(first) => {
+                errors.for_each(|error| tracing::error!("{error}"));
+                Err(first)
+            }
+        }
     }
 
     pub(crate) fn config(&self) -> &AgentConfig {
         &self.config
     }
 
-    /// Goes on counting what was lost with channels that were closed: in the channel of the same name, or else
-    /// under the name of the old one.
-    pub(crate) fn count_losses(&self, closed: Channels, registry: &Registry) {
+    /// Puts another configuration in force: what it does not have has ended.
+    pub(crate) fn set_config(&mut self, config: AgentConfig) {
+        self.config = config;
+        let config = &self.config;
+        self.registry.keep(|role, name| match role {
+            "SOURCE" => config.sources.iter().any(|source| source.settings.name == name),
+            "SINK" => config.sinks.iter().any(|sink| sink.settings.name == name),
+            _ => config.channels.contains_key(name),
+        });
+    }
+
+    /// What of it another configuration does not leave as it is.
+    pub(crate) fn leaving(&self, next: &AgentConfig) -> Leaving {
+        let changes = |(name, (settings, _)): &(&String, &(Settings, Arc<Channel>))| {
+            next.channels.get(*name) != Some(settings)
+        };
+        let channels: BTreeSet<String> =
+            self.channels.iter().filter(changes).map(|(name, _)| name.clone()).collect();
+        let next_sinks: BTreeMap<String, SinkPart> = SinkPart::all(next).into_iter().collect();
+        let sources = self.sources.iter().filter(|(_, part)| {
+            !next.sources.contains(&part.config)
+                || part.config.channels.iter().any(|name| channels.contains(name))
+        });
+        let sinks = self.sinks.iter().filter(|(name, part)| {
+            next_sinks.get(*name) != Some(&part.config)
+                || part.config.channels().any(|name| channels.contains(name))
+        });
+        let sources = sources.map(|(name, _)| name.clone()).collect();
+        let sinks = sinks.map(|(name, _)| name.clone()).collect();
+        Leaving { channels, sources, sinks }
+    }
+
+    /// Ends the parts that leave, but for sinks that empty a channel which leaves, too.
+    pub(crate) async fn end_before_drain(&mut self, leaving: &Leaving) {
+        let sources = self.sources.extract_if(.., |name, _| leaving.sources.contains(name));
+        part::end(sources.collect()).await;
+        let sinks = self.sinks.extract_if(.., |name, part| {
+            let empties = part.config.emptied().any(|name| leaving.channels.contains(name));
+            leaving.sinks.contains(name) && !empties
+        });
+        part::end(sinks.collect()).await;
+    }
+
+    /// Ends the rest of what leaves. Returns its channels, which are closed.
+    pub(crate) async fn end_after_drain(&mut self, leaving: &Leaving) -> Channels {
+        let sinks = self.sinks.extract_if(.., |name, _| leaving.sinks.contains(name));
+        part::end(sinks.collect()).await;
+        let channels = self.channels.extract_if(.., |name, _| leaving.channels.contains(name));
+        let channels: Channels = channels.collect();
+        for (_, channel) in channels.values() {
+            channel.close().await;
+        }
+        channels
+    }
+
+    /// Starts what is missing, if all of it can be started; or else says why not, and nothing of it runs.
+    pub(crate) async fn start_all(&mut self) -> Vec<AgentError> {
+        let mut prepared = self.prepare().await;
+        let errors = std::mem::take(&mut prepared.errors);
+        if errors.is_empty() {
+            self.run(prepared);
+            return errors;
+        }
+        let channels = std::mem::take(&mut prepared.channels);
+        drop(prepared);
+        for (_, channel) in channels.values() {
+            channel.close().await;
+        }
+        errors
+    }
+
+    /// Starts what is missing, as far as it can be started; what cannot is told of.
+    pub(crate) async fn start_missing(&mut self) {
+        let mut prepared = self.prepare().await;
+        for error in std::mem::take(&mut prepared.errors) {
+            tracing::error!("{error}; it is tried again");
+        }
+        self.run(prepared);
+    }
+
+    /// Whether all runs that the configuration has.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.channels.len() == self.config.channels.len()
+            && self.sources.len() == self.config.sources.len()
+            && self.sinks.len() == SinkPart::all(&self.config).len()
+    }
+
+    /// Sinks before sources, so that there is room for what sources bring. What needs a channel that cannot be opened is
+    /// left out.
+    async fn prepare(&self) -> Prepared {
+        let mut prepared = Prepared::default();
+        for (name, settings) in &self.config.channels {
+            if self.channels.contains_key(name) {
+                continue;
+            }
+            match Channel::open(settings).await {
+                Ok(channel) => {
+                    prepared.channels.insert(name.clone(), (settings.clone(), channel));
+                }
+                Err(reason) => prepared.errors.push(refused(&settings.component)(reason)),
+            }
+        }
+        let mut channels = self.channels.clone();
+        channels.extend(prepared.channels.clone());
+        for (name, sinks) in SinkPart::all(&self.config) {
+            let is_ready = sinks.channels().all(|name| channels.contains_key(name));
+            if self.sinks.contains_key(&name) || !is_ready {
+                continue;
+            }
+            match sinks.start(&channels) {
+                Ok(startable) => prepared.sinks.push((name, startable)),
+                Err(error) => prepared.errors.push(error),
+            }
+        }
+        for source in &self.config.sources {
+            let is_ready = source.channels.iter().all(|name| channels.contains_key(name));
+            if self.sources.contains_key(&source.settings.component) || !is_ready {
+                continue;
+            }
+            match start_source(source.clone(), &channels).await {
+                Ok(startable) => prepared.sources.push(startable),
+                Err(error) => prepared.errors.push(error),
+            }
+        }
+        prepared
+    }
+
+    fn run(&mut self, prepared: Prepared) {
+        let count = |counted: &[(String, Arc<dyn Counted>)]| {
+            counted.iter().for_each(|(name, counted)| self.registry.add(name, Arc::clone(counted)));
+        };
+        for (name, (settings, channel)) in prepared.channels {
+            count(&[(name.clone(), Arc::clone(&channel) as Arc<dyn Counted>)]);
+            self.channels.insert(name, (settings, channel));
+        }
+        for (name, sinks) in prepared.sinks {
+            count(&sinks.counted);
+            self.sinks.insert(name, sinks.run());
+        }
+        for source in prepared.sources {
+            count(&source.counted);
+            let source = source.run();
+            self.sources.insert(source.config.settings.component.clone(), source);
+        }
+    }
+
+    /// Goes on counting what was lost in channels that were closed: in the channel of the same name, or else under the
+    /// name of the old one.
+    pub(crate) fn count_losses(&self, closed: &Channels) {
         for (name, (_, channel)) in closed {
             let lost = usize::try_from(channel.counters.lost.get()).unwrap_or(usize::MAX);
-            match self.channels.get(&name) {
+            match self.channels.get(name) {
                 Some((_, next)) => next.counters.lost.add(lost),
-                None => registry.add(&name, channel),
+                None if lost == 0 => {}
+                None => self.registry.add(name, Arc::clone(channel) as Arc<dyn Counted>),
             }
         }
     }
 
+    /// What channels that were closed have on the disk, where no channel has its files any more: how many events, and in
+    /// which directory.
+    pub(crate) fn left_behind(&self, closed: &Channels) -> Vec<(String, u64, PathBuf)> {
+        let used: BTreeSet<PathBuf> =
+            self.channels.values().filter_map(|(settings, _)| directory(settings)).collect();
+        let left = closed.iter().filter_map(|(name, (settings, channel))| {
+            let path = directory(settings).filter(|path| !used.contains(path))?;
+            let events = channel.len_on_disk();
+            (events > 0).then(|| (name.clone(), events, path))
+        });
+        left.collect()
+    }
+
     /// Ends the sources.
     pub(crate) async fn end_sources(&mut self) {
-        self.sources.end("sources").await;
+        part::end(std::mem::take(&mut self.sources).into_iter().collect()).await;
     }
 
     /// Waits until the channels that a predicate names are empty; `false` if they are not in time.
     pub(crate) async fn drain(
         &self,
         patience: Duration,
-        is_meant: impl Fn(&str, &Settings, &Channel) -> bool,
+        is_meant: impl Fn(&str, &Channel) -> bool,
     ) -> bool {
         const LOOK: Duration = Duration::from_millis(20);
         let until = Instant::now() + patience;
-        let meant = self
-            .channels
-            .iter()
-            .filter(|(name, (settings, channel))| is_meant(name, settings, channel));
+        let meant = self.channels.iter().filter(|(name, (_, channel))| is_meant(name, channel));
         let meant: Vec<&Arc<Channel>> = meant.map(|(_, (_, channel))| channel).collect();
         meant.iter().for_each(|channel| channel.set_draining(true));
         let is_empty = loop {
@@ -140,142 +279,8 @@ impl RunningAgent {
     }
 
     /// Ends the sinks; the channels are left.
-    pub(crate) async fn end_sinks(mut self) -> Channels {
-        self.sinks.end("sinks").await;
+    pub(crate) async fn end_sinks(self) -> Channels {
+        part::end(self.sinks.into_iter().collect()).await;
         self.channels
     }
-}
-
-/// Whether a channel of a new configuration is the same as one of the old.
-pub(crate) fn is_same_channel(old: &Settings, new: Option<&Settings>) -> bool {
-    new.is_some_and(|new| old.declaration.name == new.declaration.name && old.values == new.values)
-}
-
-async fn open_channels(config: &AgentConfig, known: &Channels) -> Result<Channels, AgentError> {
-    let mut channels = Channels::new();
-    let mut opened: Vec<Arc<Channel>> = Vec::new();
-    for (name, settings) in &config.channels {
-        let channel = match known.get(name) {
-            Some((old, channel)) if is_same_channel(old, Some(settings)) => Arc::clone(channel),
-            _ => match Channel::open(settings).await {
-                Ok(channel) => {
-                    opened.push(Arc::clone(&channel));
-                    channel
-                }
-                Err(reason) => {
-                    for channel in opened {
-                        channel.close().await;
-                    }
-                    return Err(refused(&settings.component)(reason));
-                }
-            },
-        };
-        channels.insert(name.clone(), (settings.clone(), channel));
-    }
-    Ok(channels)
-}
-
-/// Sinks first, so that there is room for what sources bring; whatever fails, all of it is undone.
-async fn start_on(
-    config: &AgentConfig,
-    channels: &Channels,
-    registry: &Registry,
-) -> Result<(Part, Part), AgentError> {
-    let (sink_stopper, sink_stop) = Stopper::new();
-    let (source_stopper, source_stop) = Stopper::new();
-    let mut counted: Vec<(String, Arc<dyn Counted>)> = Vec::new();
-    for (name, (_, channel)) in channels {
-        counted.push((name.clone(), Arc::clone(channel) as Arc<dyn Counted>));
-    }
-    let mut runners = Vec::new();
-    for sink in &config.sinks {
-        let is_grouped = |group: &GroupConfig| {
-            group.sinks.len() > 1 && group.sinks.contains(&sink.settings.name)
-        };
-        let is_alone = !config.groups.iter().any(is_grouped);
-        let (runner, counters) = make_sink(sink, channels, is_alone)?;
-        counted.push((runner.name.clone(), counters));
-        runners.push(runner);
-    }
-    let mut sources = Vec::new();
-    for source in &config.sources {
-        let (context, counters) = source_context(source, channels, source_stop.clone())?;
-        let component = context.settings.component.clone();
-        let start = registry::source_start(context.settings.declaration);
-        counted.push((context.settings.name.clone(), counters));
-        sources.push(start(context).await.map_err(refused(&component))?);
-    }
-    let names: Vec<&str> = channels.keys().map(String::as_str).collect();
-    registry.keep_channels(&names);
-    for (name, counted) in counted {
-        registry.add(&name, counted);
-    }
-    let mut sink_tasks = JoinSet::new();
-    for processor in processors(&config.groups, runners) {
-        sink_tasks.spawn(processor.run(sink_stop.clone()));
-    }
-    let mut source_tasks = JoinSet::new();
-    for source in sources {
-        source_tasks.spawn(source);
-    }
-    let sources = Part { stopper: source_stopper, tasks: source_tasks };
-    Ok((sources, Part { stopper: sink_stopper, tasks: sink_tasks }))
-}
-
-fn make_sink(
-    sink: &SinkConfig,
-    channels: &Channels,
-    is_alone: bool,
-) -> Result<(SinkRunner, Arc<SinkCounters>), AgentError> {
-    let settings = &sink.settings;
-    let counters = Arc::new(SinkCounters::default());
-    let context = SinkContext { settings: settings.clone(), counters: Arc::clone(&counters) };
-    let make = registry::sink_maker(settings.declaration);
-    let made = make(context).map_err(refused(&settings.component))?;
-    let channel = |name: &String| Arc::clone(&channels[name].1);
-    let batch = registry::batch(settings).map_or(1, |(_, batch)| batch);
-    let runner = SinkRunner {
-        name: settings.name.clone(),
-        sink: made,
-        channel: channel(&sink.channel),
-        batch_max: usize::try_from(batch).unwrap_or(1),
-        counters: Arc::clone(&counters),
-        dead_letters: sink.dead_letter.as_ref().map(channel),
-        is_alone,
-        gathered: Gathered::Nothing,
-    };
-    Ok((runner, counters))
-}
-
-fn source_context(
-    source: &SourceConfig,
-    channels: &Channels,
-    stop: Stop,
-) -> Result<(SourceContext, Arc<SourceCounters>), AgentError> {
-    let settings = source.settings.clone();
-    let refuse = || refused(&settings.component);
-    let selector = Selector::new(&source.selector, &source.channels).map_err(refuse())?;
-    let interceptors = source
-        .interceptors
-        .iter()
-        .map(|settings| Interceptor::new(settings).map_err(refused(&settings.component)));
-    let interceptors = interceptors.collect::<Result<Vec<Interceptor>, AgentError>>()?;
-    let own = source.channels.iter().map(|name| Arc::clone(&channels[name].1)).collect();
-    let counters = Arc::new(SourceCounters::default());
-    let delivery =
-        Delivery::new(&settings.name, own, selector, interceptors, Arc::clone(&counters));
-    Ok((SourceContext { settings, delivery, stop }, counters))
-}
-
-/// One for each group, and one for each sink that is in none.
-fn processors(groups: &[GroupConfig], runners: Vec<SinkRunner>) -> Vec<Processor> {
-    let mut left: BTreeMap<String, SinkRunner> =
-        runners.into_iter().map(|runner| (runner.name.clone(), runner)).collect();
-    let mut processors = Vec::new();
-    for group in groups {
-        let members = group.sinks.iter().filter_map(|name| left.remove(name)).collect();
-        processors.push(Processor::new(&group.processor, members));
-    }
-    processors.extend(left.into_values().map(|runner| Processor::One(Box::new(runner))));
-    processors
 }

@@ -59,7 +59,8 @@ pub(crate) struct ChannelCounters {
     pub(crate) put_successes: Count,
     pub(crate) take_attempts: Count,
     pub(crate) take_successes: Count,
-    /// What was in memory when the channel, or one of this name before it, was closed.
+    /// What was in memory when the channel, or one of this name before it, was closed, and what its files do not give
+    /// any more.
     pub(crate) lost: Count,
 }
 
@@ -181,10 +182,10 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
     }
 
-    /// Forgets all but the channels of these names.
-    pub(crate) fn keep_channels(&self, names: &[&str]) {
+    /// Forgets all but those of which a role and a name are to be kept.
+    pub(crate) fn keep(&self, is_kept: impl Fn(&str, &str) -> bool) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, entry| entry.counted.role() == "CHANNEL" && names.contains(&&*entry.name));
+        all.retain(|_, entry| is_kept(entry.counted.role(), &entry.name));
     }
 
     /// As Flume's HTTP reporter: numbers are texts.

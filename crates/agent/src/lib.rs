@@ -8,7 +8,7 @@
 //! | module | what it is about |
 //! |---|---|
 //! | [`config`] | files, judged against declarations |
-//! | `supervisor`, `agent` | running an agent, and changing it while it runs |
+//! | `supervisor`, `agent`, `part` | running an agent, and changing it while it runs |
 //! | `source`, `delivery`, `selector`, `interceptor` | from outside into channels |
 //! | `channel` | waiting, in memory or in a log |
 //! | `processor`, `sink` | from channels to the next hop |
@@ -31,6 +31,7 @@ mod interceptor;
 mod kafka_cluster;
 mod metrics;
 pub mod overview;
+mod part;
 mod processor;
 mod reference;
 mod registry;

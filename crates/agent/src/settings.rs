@@ -17,8 +17,19 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) declaration: &'static Declaration,
     pub(crate) values: BTreeMap<String, String>,
+    /// Where it begins in its file.
+    pub(crate) line: usize,
     /// Where each value is in its file.
     pub(crate) lines: BTreeMap<String, usize>,
+}
+
+/// Equal if the same was said of a component of the same name, wherever in a file.
+impl PartialEq for Settings {
+    fn eq(&self, other: &Settings) -> bool {
+        self.component == other.component
+            && self.declaration.name == other.declaration.name
+            && self.values == other.values
+    }
 }
 
 impl Settings {

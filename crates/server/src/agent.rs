@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -61,6 +62,7 @@ impl BrokersAgent {
         let run = RunOptions {
             metrics: options.metrics,
             reload_interval: Some(RELOAD_INTERVAL),
+            reload_now: Arc::default(),
             drain_patience: DRAIN_PATIENCE,
         };
         let (end, ended) = oneshot::channel::<()>();

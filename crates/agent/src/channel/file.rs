@@ -6,19 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_log::{AppendBatches, Log, LogConfig, LogDir, LogDirOptions, LogMetrics, ReadRequest};
+use logway_log::{
+    AppendBatches, Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, ReadRequest,
+};
 use logway_model::{
     BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName,
     TopicPartition, Uuid,
 };
-use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit, Header};
+use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit, Header, RecordError};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::damage::find_behind;
 use super::memory::bytes_of;
 use super::room::{Claim, Room};
 use crate::declaration::{Declaration, Fallback, Key, Kind, Role, key};
@@ -132,6 +136,8 @@ pub(super) struct FileQueue {
     cursor: Arc<Mutex<Cursor>>,
     /// The log start has to follow.
     committed: Arc<Notify>,
+    /// Events that could not be read, and that nobody has counted yet.
+    lost: AtomicU64,
     follower: JoinHandle<()>,
 }
 
@@ -166,6 +172,15 @@ impl Cursor {
         self.ready_bytes += event.size_bytes();
         self.ready.insert(offset, event);
     }
+
+    /// Adds the events of a batch that are next.
+    fn add_batch(&mut self, batch: &Batch, events: Vec<(Offset, Event)>) {
+        let first = self.next;
+        for (offset, event) in events.into_iter().filter(|(offset, _)| *offset >= first) {
+            self.add(offset, event);
+        }
+        self.next = batch.header().next_offset();
+    }
 }
 
 impl FileQueue {
@@ -185,7 +200,7 @@ impl FileQueue {
         let opening = path.clone();
         let opened = tokio::task::spawn_blocking(move || open_log(&opening, segment_bytes)).await;
         let opened = opened.map_err(because("the log was not opened"))?;
-        let (dir, log) = opened.map_err(because(path.display()))?;
+        let (dir, log) = opened.map_err(|error| no_log(&path, &error))?;
         let next = log.log_start_offset();
         let cursor =
             Cursor { next, ready: BTreeMap::new(), ready_bytes: 0, taken: BTreeSet::new() };
@@ -203,6 +218,7 @@ impl FileQueue {
             dir: Arc::new(Dir(dir)),
             cursor,
             committed,
+            lost: AtomicU64::new(0),
             follower,
         })
     }
@@ -287,35 +303,62 @@ impl FileQueue {
     /// from a disk that has nothing else to do for this channel.
     fn read_ahead(&self, cursor: &mut Cursor) -> Result<(), ChannelError> {
         let upper_bound = self.log.flushed_offset();
-        if cursor.next >= upper_bound {
-            return Ok(());
-        }
-        let request = ReadRequest {
-            offset: cursor.next,
-            max_bytes: READ_BYTES,
-            upper_bound,
-            at_least_one_batch: true,
-        };
-        let slice = self.log.read(request).and_then(|slice| slice.checked());
-        let bytes = slice.map_err(|error| self.failed(error))?.read();
-        let bytes = bytes.map_err(|error| self.failed(error))?;
-        let mut next = cursor.next;
-        for batch in Batches::with_partial_tail(bytes) {
-            let batch = batch.map_err(|error| self.failed(error))?;
-            let records =
-                batch.records(DecodeLimit::DEFAULT).map_err(|error| self.failed(error))?;
-            for record in records {
-                let record = record.map_err(|error| self.failed(error))?;
-                if record.offset >= cursor.next {
-                    let event = decode(record.value, &record.headers);
-                    cursor.ready_bytes += event.size_bytes();
-                    cursor.ready.insert(record.offset, event);
+        while cursor.ready.is_empty() && cursor.next < upper_bound {
+            let before = cursor.next;
+            for batch in Batches::with_partial_tail(self.read(before, upper_bound)?) {
+                // What is damaged, or missing in between, ends what can be read at once.
+                let Ok(batch) = batch else { break };
+                let Ok(events) = decode_batch(&batch) else { break };
+                if batch.base_offset() > cursor.next {
+                    break;
                 }
+                cursor.add_batch(&batch, events);
             }
-            next = batch.header().next_offset();
+            if cursor.next == before {
+                self.pass_damage(cursor, upper_bound)?;
+            }
         }
-        cursor.next = next;
         Ok(())
+    }
+
+    /// Batches from an offset on; none if the first is damaged or gone.
+    fn read(&self, offset: Offset, upper_bound: Offset) -> Result<Bytes, ChannelError> {
+        let request =
+            ReadRequest { offset, max_bytes: READ_BYTES, upper_bound, at_least_one_batch: true };
+        match self.log.read(request).and_then(|slice| slice.checked()) {
+            Ok(slice) => slice.read().map_err(|error| self.failed(error)),
+            Err(LogError::Corrupt { .. }) => Ok(Bytes::new()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Goes on behind what cannot be read, at the next batch that can be, and gives up what lies between. Each offset
+    /// is an event, so that it is known how many those are.
+    fn pass_damage(&self, cursor: &mut Cursor, upper_bound: Offset) -> Result<(), ChannelError> {
+        let from = cursor.next;
+        let behind = find_behind(&self.path, from, upper_bound);
+        let behind = behind.map_err(|error| self.failed(error))?;
+        let resumed = behind.batch.as_ref().map_or(upper_bound, |(batch, _)| batch.base_offset());
+        cursor.next = resumed.max(from);
+        if let Some((batch, events)) = behind.batch {
+            cursor.add_batch(&batch, events);
+        }
+        let lost = u64::try_from(resumed - from).unwrap_or(0);
+        if lost > 0 {
+            self.room.give_back(lost, 0);
+            self.lost.fetch_add(lost, Ordering::Relaxed);
+            self.committed.notify_one();
+            tracing::error!(
+                channel = self.channel, path = %behind.path.display(), position = behind.position, events = lost,
+                reason = behind.reason, "events cannot be read from the disk, and are lost; what is behind them is read"
+            );
+        }
+        Ok(())
+    }
+
+    /// How many events were lost since this was last asked.
+    pub(super) fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
     }
 
     /// What was taken is done with.
@@ -378,7 +421,7 @@ async fn follow(log: Arc<Log>, cursor: Arc<Mutex<Cursor>>, committed: Arc<Notify
     }
 }
 
-fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), logway_log::LogError> {
+fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), LogError> {
     let topic = TopicName::new("channel").expect("is a topic's name");
     let partition = TopicPartition::new(topic, PartitionId(0));
     let config = Arc::new(LogConfig {
@@ -389,7 +432,7 @@ fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), logwa
         file_delete_delay_ms: 0,
         ..LogConfig::default()
     });
-    let cluster = ClusterId(Uuid::from_random(*b"logway's channel"));
+    let cluster = cluster_id();
     let options = LogDirOptions {
         default_config: Arc::clone(&config),
         sync_threads_max: 1,
@@ -411,6 +454,25 @@ fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), logwa
     Ok((dir, log))
 }
 
+/// The directories of all channels say that they are of this cluster.
+fn cluster_id() -> ClusterId {
+    ClusterId(Uuid::from_random(*b"logway's channel"))
+}
+
+/// Why a channel's log cannot be opened, in words that are not a broker's.
+fn no_log(path: &Path, error: &LogError) -> StartError {
+    match error {
+        LogError::IdentityMissing { dir } => format!(
+            "{}/meta.properties is gone: put it back, or write it anew with the lines version=1, node.id=0, cluster.id={} \
+             and directory.id={}",
+            dir.display(),
+            cluster_id(),
+            logway_log::random_uuid(),
+        ),
+        error => format!("{}: {error}", path.display()),
+    }
+}
+
 fn warn_of_flumes_files(channel: &str, data: &Path) {
     let Ok(entries) = std::fs::read_dir(data) else { return };
     let is_flumes = |name: &str| {
@@ -425,7 +487,7 @@ fn warn_of_flumes_files(channel: &str, data: &Path) {
     }
 }
 
-fn encode(events: &[Event]) -> Result<Batch, logway_record::RecordError> {
+fn encode(events: &[Event]) -> Result<Batch, RecordError> {
     let mut builder = BatchBuilder::new(Compression::None);
     let now = now();
     for event in events {
@@ -437,6 +499,14 @@ fn encode(events: &[Event]) -> Result<Batch, logway_record::RecordError> {
     }
     let mut bytes = builder.finish()?;
     Batch::split_first(&mut bytes)
+}
+
+/// The events of a batch with their offsets.
+pub(super) fn decode_batch(batch: &Batch) -> Result<Vec<(Offset, Event)>, RecordError> {
+    let records = batch.records(DecodeLimit::DEFAULT)?;
+    let decoded = records
+        .map(|record| record.map(|record| (record.offset, decode(record.value, &record.headers))));
+    decoded.collect()
 }
 
 fn decode(value: Option<Bytes>, headers: &[Header]) -> Event {

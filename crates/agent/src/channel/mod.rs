@@ -4,6 +4,7 @@
 //! any of them has its events. A take is committed by [`Taken::commit`]; dropped, its events are next again.
 
 mod ages;
+mod damage;
 pub(crate) mod file;
 pub(crate) mod memory;
 mod place;
@@ -12,6 +13,7 @@ pub(crate) mod spillable;
 mod taken;
 pub(crate) mod topic;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,6 +55,21 @@ const KEEP_ALIVE: &[Key] = &[key(
 /// What a channel takes in one transaction, unless it says otherwise.
 pub(crate) fn transaction_default(kind: &str) -> u64 {
     if kind == "memory" { 100 } else { 10_000 }
+}
+
+/// Where the events of a channel wait on the disk, if they do.
+pub(crate) fn directory(settings: &Settings) -> Option<PathBuf> {
+    let overflows = |settings: &Settings| settings.number("overflowCapacity") > 0;
+    match settings.declaration.name {
+        "file" => Some(settings.path("dataDirs")),
+        "spillablememory" if overflows(settings) => Some(settings.path("dataDirs")),
+        _ => None,
+    }
+}
+
+/// Whether it is a topic, from which others may take.
+pub(crate) fn is_topic(settings: &Settings) -> bool {
+    ["kafka", "logway"].contains(&settings.declaration.name)
 }
 
 /// A channel that runs. It outlives the sources and sinks of one configuration.
@@ -156,6 +173,15 @@ impl Channel {
             Queue::File(file) => file.room.events(),
             Queue::Spillable(spillable) => spillable.len(),
             Queue::Topic(topic) => topic.len(),
+        }
+    }
+
+    /// How many events it holds on the disk.
+    pub(crate) fn len_on_disk(&self) -> u64 {
+        match &self.queue {
+            Queue::File(file) => file.room.events(),
+            Queue::Spillable(spillable) => spillable.len_on_disk(),
+            Queue::Memory(_) | Queue::Topic(_) => 0,
         }
     }
 
@@ -301,7 +327,21 @@ impl Channel {
                 (Held::Topic(take), events)
             }
         };
+        self.count_unreadable();
         Ok(Taken::new(Arc::clone(self), events, held))
+    }
+
+    /// Counts what a take found to be lost on the disk.
+    fn count_unreadable(&self) {
+        let lost = match &self.queue {
+            Queue::File(file) => file.take_lost(),
+            Queue::Spillable(spillable) => spillable.take_lost(),
+            Queue::Memory(_) | Queue::Topic(_) => 0,
+        };
+        if lost > 0 {
+            self.counters.lost.add(usize::try_from(lost).unwrap_or(usize::MAX));
+            self.ages().take(lost);
+        }
     }
 
     /// Closes its files. Returns how many events are lost by that, which are counted, too.

@@ -4,6 +4,7 @@
 //! them has the next events is written down as *runs*, so that events are taken in the order in which they were put.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -108,6 +109,8 @@ pub(super) struct SpillableQueue {
     overflow_timeout: Duration,
     /// How many events come from where, the next first. Neighbours differ in their side.
     runs: Mutex<VecDeque<(Side, usize)>>,
+    /// Events on disk that could not be read, and that nobody has counted yet.
+    lost: AtomicU64,
 }
 
 impl SpillableQueue {
@@ -130,6 +133,7 @@ impl SpillableQueue {
             disk,
             overflow_timeout: settings.seconds("overflowTimeout"),
             runs: Mutex::new(VecDeque::from_iter(runs)),
+            lost: AtomicU64::new(0),
         })
     }
 
@@ -177,7 +181,12 @@ impl SpillableQueue {
 
     /// Takes what is next, from one side.
     pub(super) fn take(&self, max: usize) -> Result<SpillableTake, ChannelError> {
-        self.take_of(&mut self.runs(), max)
+        let mut runs = self.runs();
+        loop {
+            if let Some(taken) = self.take_of(&mut runs, max)? {
+                return Ok(taken);
+            }
+        }
     }
 
     /// Takes what is next from this side; `None` if what is next is on the other one.
@@ -187,24 +196,39 @@ impl SpillableQueue {
         max: usize,
     ) -> Result<Option<SpillableTake>, ChannelError> {
         let mut runs = self.runs();
-        match runs.front() {
-            Some((next, _)) if *next != side => Ok(None),
-            _ => self.take_of(&mut runs, max).map(Some),
+        loop {
+            if runs.front().is_some_and(|(next, _)| *next != side) {
+                return Ok(None);
+            }
+            if let Some(taken) = self.take_of(&mut runs, max)? {
+                return Ok(Some(taken));
+            }
         }
     }
 
+    /// Takes of the first run; `None` if some of it was lost, so that another may be the first.
     fn take_of(
         &self,
         runs: &mut VecDeque<(Side, usize)>,
         max: usize,
-    ) -> Result<SpillableTake, ChannelError> {
+    ) -> Result<Option<SpillableTake>, ChannelError> {
         let Some(&(side, length)) = runs.front() else {
-            return Ok(SpillableTake::Memory(Vec::new()));
+            return Ok(Some(SpillableTake::Memory(Vec::new())));
         };
         let max = max.min(length);
         let taken = match side {
             Side::Memory => SpillableTake::Memory(self.memory.take(max)),
-            Side::Disk => SpillableTake::Disk(self.disk().take(max)?),
+            Side::Disk => {
+                let taken = self.disk().take(max)?;
+                let lost = self.disk().take_lost();
+                if lost > 0 {
+                    self.disk().put_back(taken);
+                    self.lost.fetch_add(lost, Ordering::Relaxed);
+                    leave_out_of_disk(runs, usize::try_from(lost).unwrap_or(usize::MAX));
+                    return Ok(None);
+                }
+                SpillableTake::Disk(taken)
+            }
         };
         let count = match &taken {
             SpillableTake::Memory(events) => events.len(),
@@ -214,7 +238,12 @@ impl SpillableQueue {
             0 => drop(runs.pop_front()),
             left => runs[0].1 = left,
         }
-        Ok(taken)
+        Ok(Some(taken))
+    }
+
+    /// How many events on disk were lost since this was last asked.
+    pub(super) fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
     }
 
     /// What was taken is next again.
@@ -244,7 +273,11 @@ impl SpillableQueue {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.memory.room.events() + self.disk.as_ref().map_or(0, |disk| disk.room.events())
+        self.memory.room.events() + self.len_on_disk()
+    }
+
+    pub(super) fn len_on_disk(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.room.events())
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -292,6 +325,19 @@ impl SpillableQueue {
                     return self.memory.put_back(events);
                 }
             }
+        }
+    }
+}
+
+/// Takes events out of the runs that were the next on disk.
+fn leave_out_of_disk(runs: &mut VecDeque<(Side, usize)>, mut count: usize) {
+    for (side, length) in std::mem::take(runs) {
+        let left_out = if side == Side::Disk { count.min(length) } else { 0 };
+        count -= left_out;
+        match runs.back_mut() {
+            _ if left_out == length => {}
+            Some((last, joined)) if *last == side => *joined += length - left_out,
+            _ => runs.push_back((side, length - left_out)),
         }
     }
 }

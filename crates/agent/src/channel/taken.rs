@@ -116,6 +116,7 @@ impl Taken {
             }
             _ => unreachable!("what was taken is of its channel's kind"),
         };
+        channel.count_unreadable();
         self.bytes += bytes_of(&more);
         let count = more.len();
         self.events.extend(more);

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::component::{Form, Lines, Say, declaration, settings};
+use super::component::{Form, Lines, Say, declaration, settings, substituted};
+use super::judge::{
+    judge_batches, judge_channels, judge_dead_letters, judge_places, transaction_bound,
+};
 use super::{AgentConfig, GroupConfig, Property, SinkConfig, SourceConfig};
-use crate::channel::transaction_default;
 use crate::declaration::{Declaration, Key, Kind, Role, nearest};
 use crate::registry;
 use crate::selector::Selector;
@@ -13,7 +15,15 @@ use crate::settings::Settings;
 /// Parts of an agent, in Flume's words.
 const PARTS: &[&str] = &["sources", "channels", "sinks", "sinkgroups"];
 
-type Warnings = Vec<(usize, String)>;
+/// What one of a part is called.
+fn word(part: &str) -> &str {
+    match part {
+        "sinkgroups" => "sink group",
+        _ => part.strip_suffix('s').unwrap_or(part),
+    }
+}
+
+pub(super) type Warnings = Vec<(usize, String)>;
 
 pub(super) fn assemble(
     name: String,
@@ -42,6 +52,9 @@ pub(super) fn assemble(
         say(0, format!("agent '{name}' has neither sources nor sinks"));
     }
     judge_batches(&sources, &sinks, &channels, say);
+    judge_dead_letters(&sinks, say);
+    judge_places(&sources, &channels, say);
+    judge_channels(&sources, &sinks, &channels, &mut warnings);
     (AgentConfig { name, sources, channels, sinks, groups, warnings: Vec::new() }, warnings)
 }
 
@@ -71,7 +84,10 @@ impl Parts {
                 continue;
             };
             match rest.as_deref().map(|rest| rest.split_once('.')) {
-                None => drop(listed.insert(part, property)),
+                None => match substituted(&property.value) {
+                    Ok(value) => drop(listed.insert(part, Property { value, ..property })),
+                    Err(problem) => say(property.line, format!("{part} {problem}")),
+                },
                 Some(None) => {
                     say(property.line, format!("'{}' says nothing of a component", property.key))
                 }
@@ -85,7 +101,7 @@ impl Parts {
         let mut parts = BTreeMap::new();
         for part in PARTS {
             let mut found = found.remove(part).unwrap_or_default();
-            let active: Vec<(String, Lines)> = match listed.get(part) {
+            let mut active: Vec<(String, Lines)> = match listed.get(part) {
                 Some(list) if form.is_flume => {
                     let mut seen = BTreeSet::new();
                     let names = list.value.split_whitespace().filter(|name| seen.insert(*name));
@@ -104,6 +120,9 @@ impl Parts {
                 None if form.is_flume => Vec::new(),
                 _ => std::mem::take(&mut found).into_iter().collect(),
             };
+            for (name, lines) in &mut active {
+                lines.substitute(&format!("{} {name}", word(part)), say);
+            }
             for (name, lines) in found {
                 let text = format!("{part}.{name} is not in the list of {part}, and not run");
                 warnings.push((lines.line(), text));
@@ -164,7 +183,7 @@ fn source(
     Some(SourceConfig { settings, channels: own_channels?, selector: selector?, interceptors })
 }
 
-/// The channels that a line names, if it names any and all of them are there.
+/// The channels that a line names, if it names any, and all of them are there and named once.
 fn existing(
     component: &str,
     line: Option<Property>,
@@ -178,7 +197,12 @@ fn existing(
         return None;
     };
     let names: Vec<String> = line.value.split_whitespace().map(str::to_owned).collect();
+    let mut seen = BTreeSet::new();
     let mut all_exist = true;
+    for name in names.iter().filter(|name| !seen.insert(*name)) {
+        say(line.line, format!("{component}: channel '{name}' is there twice"));
+        all_exist = false;
+    }
     for name in names.iter().filter(|name| !channels.contains_key(*name)) {
         let near = nearest(name, channels.keys().map(String::as_str));
         let near = near.map(|near| format!("; the nearest is '{near}'")).unwrap_or_default();
@@ -259,12 +283,6 @@ fn sink(
     }
     let channel = channel.remove(0);
     let dead_letter = dead_letter.and_then(|mut names| names.pop());
-    if dead_letter.as_ref() == Some(&channel) {
-        say(
-            begin,
-            format!("{}: what cannot be delivered would come round again", settings.component),
-        );
-    }
     Some(SinkConfig { settings, channel, dead_letter })
 }
 
@@ -318,45 +336,4 @@ fn group(
         say(list.line, format!("{component}: priority of '{sink}', which is not in the group"));
     }
     Some(GroupConfig { processor, sinks: names })
-}
-
-/// A batch above what a channel takes in one transaction would fail at the first full one.
-fn judge_batches(
-    sources: &[SourceConfig],
-    sinks: &[SinkConfig],
-    channels: &BTreeMap<String, Settings>,
-    say: Say<'_>,
-) {
-    let of_sources = sources
-        .iter()
-        .flat_map(|source| source.channels.iter().map(move |channel| (&source.settings, channel)));
-    let of_sinks = sinks.iter().map(|sink| (&sink.settings, &sink.channel));
-    for (settings, channel) in of_sources.chain(of_sinks) {
-        let Some(channel) = channels.get(channel) else { continue };
-        let (Some((key, batch)), Some(bound)) =
-            (registry::batch(settings), transaction_bound(channel))
-        else {
-            continue;
-        };
-        if batch > bound {
-            // A default is nowhere: then it is the first line of the component.
-            let line = settings.lines.get(key).or_else(|| settings.lines.values().min());
-            say(
-                line.copied().unwrap_or(0),
-                format!(
-                    "{}: {key} is {batch}, above the transactionCapacity of {}, which is {bound}",
-                    settings.component, channel.component
-                ),
-            );
-        }
-    }
-}
-
-fn transaction_bound(channel: &Settings) -> Option<u64> {
-    let declared = channel.declaration.key("transactionCapacity")?;
-    Some(
-        channel
-            .limit(declared.name)
-            .unwrap_or_else(|| transaction_default(channel.declaration.name)),
-    )
 }

@@ -53,10 +53,27 @@ impl Lines {
         self.by_key.insert(key, property);
     }
 
+    /// Puts into all values what they refer to. What refers to nothing is left out, and said.
+    pub(super) fn substitute(&mut self, component: &str, say: Say<'_>) {
+        self.by_key.retain(|key, property| {
+            let substituted = substituted(&property.value);
+            let problem = substituted.map(|value| property.value = value).err();
+            if let Some(problem) = &problem {
+                say(property.line, format!("{component}: {key} {problem}"));
+            }
+            problem.is_none()
+        });
+    }
+
     /// The first line of them.
     pub(super) fn line(&self) -> usize {
         self.begin
     }
+}
+
+/// A value with what it refers to in the environment.
+pub(super) fn substituted(value: &str) -> Result<String, String> {
+    substitute(value, |name| std::env::var(name).ok())
 }
 
 /// The declaration that `type` names.
@@ -113,17 +130,10 @@ pub(super) fn settings(
             );
             continue;
         };
-        let value = match substitute(&property.value, |name| std::env::var(name).ok()) {
-            Ok(value) => value,
-            Err(problem) => {
-                say(property.line, format!("{component}: {written} {problem}"));
-                continue;
-            }
-        };
-        match kind.check(&value) {
+        match kind.check(&property.value) {
             Ok(()) => {
                 lines_of.insert(key.clone(), property.line);
-                values.insert(key, value);
+                values.insert(key, property.value);
             }
             Err(problem) => say(property.line, format!("{component}: {written} {problem}")),
         }
@@ -138,7 +148,7 @@ pub(super) fn settings(
             say(begin, format!("{component} ({}) needs '{}'", declaration.name, key.name));
         }
     }
-    Settings { component, name: name.to_owned(), declaration, values, lines: lines_of }
+    Settings { component, name: name.to_owned(), declaration, values, line: begin, lines: lines_of }
 }
 
 /// The key that is meant, as it is declared.

@@ -2,14 +2,18 @@
 
 mod assemble;
 mod component;
+mod judge;
 mod properties;
 mod substitute;
 mod toml_file;
+mod tree;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use self::component::Form;
+use self::trial::Refusal;
 use crate::error::AgentError;
 pub use crate::error::Problem;
 use crate::settings::Settings;
@@ -46,7 +50,7 @@ pub(crate) struct Property {
 }
 
 /// An agent as it is to be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AgentConfig {
     pub(crate) name: String,
     pub(crate) sources: Vec<SourceConfig>,
@@ -57,7 +61,7 @@ pub struct AgentConfig {
     pub warnings: Vec<Problem>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SourceConfig {
     pub(crate) settings: Settings,
     pub(crate) channels: Vec<String>,
@@ -65,7 +69,7 @@ pub(crate) struct SourceConfig {
     pub(crate) interceptors: Vec<Settings>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SinkConfig {
     pub(crate) settings: Settings,
     pub(crate) channel: String,
@@ -73,7 +77,7 @@ pub(crate) struct SinkConfig {
     pub(crate) dead_letter: Option<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupConfig {
     pub(crate) processor: Settings,
     pub(crate) sinks: Vec<String>,
@@ -107,6 +111,8 @@ impl ConfigFile {
     /// [`AgentError::Config`] with all that is wrong.
     pub fn parse(&self, text: &str) -> Result<AgentConfig, AgentError> {
         let file = self.path().display().to_string();
+        // Editors of Windows put it before a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut problems = Vec::new();
         let mut say = |line, text| problems.push(Problem { file: file.clone(), line, text });
         let broker = match self {
@@ -122,7 +128,13 @@ impl ConfigFile {
         let parsed = match flume_name {
             None => {
                 let mut name = String::new();
-                let properties = toml_file::read(text, &mut name, &mut say);
+                let properties = match self.flumes_agent(text) {
+                    None => toml_file::read(text, &mut name, &mut say),
+                    Some(hint) => {
+                        say(0, hint);
+                        None
+                    }
+                };
                 properties.map(|properties| assemble::assemble(name, properties, form, &mut say))
             }
             Some(name) => {
@@ -144,35 +156,38 @@ impl ConfigFile {
             }
         }
     }
-}
 
-impl AgentConfig {
-    /// What would run, drawn as a tree.
-    pub fn tree(&self) -> String {
-        let mut text = format!("agent {}\n", self.name);
-        for source in &self.sources {
-            let kind = source.settings.declaration.name;
-            text += &format!("├─ source {} ({kind})\n", source.settings.name);
-            for interceptor in &source.interceptors {
-                let kind = interceptor.declaration.name;
-                text += &format!("│    through {} ({kind})\n", interceptor.name);
-            }
-            let selector = source.selector.declaration.name;
-            text += &format!("│    to {} ({selector})\n", source.channels.join(", "));
+    /// Of a text that is no TOML and is in Flume's form, how it is to be given.
+    fn flumes_agent(&self, text: &str) -> Option<String> {
+        if toml_file::is_toml(text) {
+            return None;
         }
-        for (name, channel) in &self.channels {
-            text += &format!("├─ channel {name} ({})\n", channel.declaration.name);
-            for sink in self.sinks.iter().filter(|sink| sink.channel == *name) {
-                let kind = sink.settings.declaration.name;
-                let group = self.groups.iter().find(|g| g.sinks.contains(&sink.settings.name));
-                let group = group.map(|group| {
-                    let processor = &group.processor;
-                    format!(", group {} ({})", processor.name, processor.declaration.name)
-                });
-                let group = group.unwrap_or_default();
-                text += &format!("│    to sink {} ({kind}{group})\n", sink.settings.name);
+        let agent = properties::first_agent(text)?;
+        let given = match self {
+            ConfigFile::InBroker { .. } => format!("--agent-flume-name {agent}"),
+            ConfigFile::Toml(_) | ConfigFile::Flume { .. } => {
+                format!("--flume-conf {} --name {agent}", self.path().display())
             }
+        };
+        Some(format!("this is no TOML, but Flume's form; it is given with {given}"))
+    }
+
+    /// As [`ConfigFile::parse`], and components are asked whether they could start with what they were told. Has to be
+    /// called in a runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Config`] with all that is wrong. What is only missing on this machine is a warning.
+    pub fn check(&self, text: &str) -> Result<AgentConfig, AgentError> {
+        let mut config = self.parse(text)?;
+        let file = self.path().display().to_string();
+        let (missing, wrong): (Vec<Refusal>, Vec<Refusal>) =
+            trial::try_out(&config).into_iter().partition(|refusal| refusal.is_of_machine);
+        let problem = |Refusal { line, text, .. }| Problem { file: file.clone(), line, text };
+        if !wrong.is_empty() {
+            return Err(AgentError::Config(wrong.into_iter().map(problem).collect()));
         }
-        text
+        config.warnings.extend(missing.into_iter().map(problem));
+        Ok(config)
     }
 }

@@ -52,6 +52,16 @@ pub(super) fn of_agent(
     Some(own.collect())
 }
 
+/// The agent that a text in Flume's form begins with, if it is in that form.
+pub(super) fn first_agent(text: &str) -> Option<String> {
+    let is_part = |part: &str| ["sources", "channels", "sinks"].contains(&part);
+    let agent = |property: &Property| {
+        let (agent, rest) = property.key.split_once('.')?;
+        rest.split('.').next().is_some_and(is_part).then(|| agent.to_owned())
+    };
+    read(text, &mut |_, _| ()).iter().find_map(agent)
+}
+
 fn trimmed_start(line: &str) -> &str {
     line.trim_start_matches([' ', '\t', '\x0c'])
 }

@@ -19,6 +19,11 @@ const LISTED: &[&str] = &["filegroups", "serializers"];
 /// No table is deeper: components have at most `interceptors.1.serializers.s.name`.
 const DEPTH_MAX: usize = 8;
 
+/// Whether a text is TOML at all.
+pub(super) fn is_toml(text: &str) -> bool {
+    DeTable::parse(text).is_ok()
+}
+
 pub(super) fn read(
     text: &str,
     name: &mut String,
@@ -40,6 +45,10 @@ pub(super) fn read(
             (part @ ("sources" | "channels" | "sinks" | "groups"), DeValue::Table(components)) => {
                 let part = if part == "groups" { "sinkgroups" } else { part };
                 flatten(text, part, components, &mut flat, say);
+            }
+            ("name", _) => say(line, "'name' has to be text, in quotes".to_owned()),
+            (part @ ("sources" | "channels" | "sinks" | "groups"), _) => {
+                say(line, format!("'{part}' has to be a table of components"));
             }
             (other, _) => say(
                 line,
@@ -157,6 +166,10 @@ mod tests {
         let mut told = Vec::new();
         read("x = 1\n", &mut String::new(), &mut |line, text| told.push((line, text)));
         assert!(told[0].1.contains("'x' is unknown"), "{told:?}");
+        told.clear();
+        read("name = 5\nsinks = 'k'\n", &mut String::new(), &mut |l, t| told.push((l, t)));
+        assert_eq!(told[0], (1, "'name' has to be text, in quotes".to_owned()));
+        assert_eq!(told[1], (2, "'sinks' has to be a table of components".to_owned()));
         told.clear();
         read("name = 'a'\nsources = [\n", &mut String::new(), &mut |l, t| told.push((l, t)));
         assert_eq!(told.len(), 1);

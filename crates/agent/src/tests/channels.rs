@@ -160,6 +160,146 @@ async fn a_file_channel_keeps_what_was_not_committed() {
     channel.close().await;
 }
 
+/// Who does as the error says has the events.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_whose_identity_is_gone_says_how_to_make_it_anew() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    put(&channel, 0..10).await;
+    channel.close().await;
+    drop(channel);
+    let path = folder.path().join("logway-channel/meta.properties");
+    std::fs::remove_file(&path).expect("is removed");
+    let text = format!(
+        "[channels.c]\ntype = 'file'\ndataDirs = '{}'\n[sinks.k]\ntype = 'null'\nchannel = 'c'\n",
+        folder.path().display()
+    );
+    let config = toml(&text).expect("makes sense");
+    let error = Channel::open(&config.channels["c"]).await.expect_err("is refused");
+    let lines = error.split([' ', ',']).filter(|word| word.contains('='));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 4, "{error}");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("is written");
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!(take_all(&channel).await, events(0..10));
+    channel.close().await;
+}
+
+/// The file of batches in a channel's directory that was begun first.
+fn first_segment(folder: &Path) -> std::path::PathBuf {
+    folder.join("logway-channel/channel-0/00000000000000000000.log")
+}
+
+/// Changes a byte of the batch in which an event of this number is.
+fn damage(folder: &Path, number: &str) {
+    let path = first_segment(folder);
+    let mut bytes = std::fs::read(&path).expect("is there");
+    // Its header, with the lengths of key and value.
+    let mut header = vec![2, b'n', 2 * number.len() as u8];
+    header.extend(number.as_bytes());
+    let found = bytes.windows(header.len()).position(|window| window == header);
+    bytes[found.expect("is there") + 3] ^= 0xff;
+    std::fs::write(&path, bytes).expect("is written");
+}
+
+fn lost(channel: &Arc<Channel>) -> u64 {
+    let counts = channel.own_counts();
+    counts.iter().find(|(name, _)| *name == "EventLostCount").expect("is counted").1
+}
+
+async fn take_all(channel: &Arc<Channel>) -> Vec<Event> {
+    let mut found = Vec::new();
+    while channel.len() > 0 {
+        let taken = channel.take(100, SOON).await.expect("is taken");
+        found.extend(taken.events.clone());
+        taken.commit().await.expect("is committed");
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_on_the_disk_is_counted_and_holds_nothing_up() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    for start in (0..1000).step_by(10) {
+        put(&channel, start..start + 10).await;
+    }
+    channel.close().await;
+    drop(channel);
+    for number in ["500", "520", "990"] {
+        damage(folder.path(), number);
+    }
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!(channel.len(), 1000);
+    let found = take_all(&channel).await;
+    assert_eq!(found, [events(0..500), events(510..520), events(530..990)].concat());
+    assert_eq!((channel.len(), lost(&channel)), (0, 30));
+    assert_eq!(channel.oldest_age(), None);
+    put(&channel, 1000..1010).await;
+    assert_eq!(take_all(&channel).await, events(1000..1010));
+    channel.close().await;
+    drop(channel);
+    let channel = open_file(folder.path(), "").await;
+    assert_eq!((channel.len(), lost(&channel)), (0, 0), "it is told and counted once");
+    channel.close().await;
+}
+
+/// A header that is damaged hides where the next batch begins, and a log that is cut off has no next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_lost_its_middle_and_its_end_gives_what_is_left() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    for start in (0..1000).step_by(10) {
+        put(&channel, start..start + 10).await;
+    }
+    channel.close().await;
+    drop(channel);
+    let path = first_segment(folder.path());
+    let mut bytes = std::fs::read(&path).expect("is there");
+    // All batches of three digits have the same length, and are behind those of fewer.
+    let batch = bytes.len() / 100;
+    bytes.truncate(bytes.len() - 20 * batch - batch / 2);
+    let header = bytes.len() - 30 * batch;
+    bytes[header..header + batch].fill(0xff);
+    std::fs::write(&path, &bytes).expect("is written");
+
+    let channel = open_file(folder.path(), "").await;
+    let held = channel.len();
+    put(&channel, 1000..1010).await;
+    let found = take_all(&channel).await;
+    assert!(found.ends_with(&events(1000..1010)), "{found:?}");
+    assert_eq!(found.len() as u64 + lost(&channel), held + 10);
+    assert!(found.len() >= 700 && lost(&channel) >= 220, "{} {}", found.len(), lost(&channel));
+    channel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_below_memory_that_overflows_is_counted_and_holds_nothing_up() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_spillable(folder.path(), "memoryCapacity = 0").await;
+    for start in (0..100).step_by(10) {
+        put(&channel, start..start + 10).await;
+    }
+    channel.close().await;
+    drop(channel);
+    let small = "memoryCapacity = 20\noverflowTimeout = 0\ntransactionCapacity = 100";
+    for number in ["20", "60", "70", "80", "90"] {
+        damage(folder.path(), number);
+    }
+    let channel = open_spillable(folder.path(), small).await;
+    let first = channel.take(10, SOON).await.expect("is taken");
+    assert_eq!(first.events, events(0..10));
+    // What comes now is in memory, behind what is on the disk.
+    first.commit().await.expect("is committed");
+    for start in [100, 110] {
+        put(&channel, start..start + 10).await;
+    }
+    let found = take_all(&channel).await;
+    assert_eq!(found, [events(10..20), events(30..60), events(100..120)].concat());
+    assert_eq!(lost(&channel), 50);
+    channel.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_overflows_comes_in_its_order_and_outlives_a_kill() {
     let folder = tempfile::tempdir().expect("is made");

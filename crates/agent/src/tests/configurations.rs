@@ -25,6 +25,33 @@ fn a_sound_one_is_shown_as_a_tree() {
 }
 
 #[test]
+fn the_tree_shows_which_events_go_where() {
+    let more = "a.sources.r.selector.type = multiplexing\na.sources.r.selector.header = level\n\
+        a.sources.r.selector.mapping.warn = c d\na.sources.r.selector.optional.info = d\n\
+        a.sources.r.selector.default = c\na.sinks.k.dead-letter = d\n";
+    let tree = flume(&format!("{SOUND}{more}")).expect("makes sense").tree();
+    let expected = "agent a\n├─ source r (seq)\n│    to c, d (multiplexing)\n│      level = warn: c, d\n\
+        │      level = info, optional: d\n│      others: c\n├─ channel c (memory)\n\
+        │    to sink k (null, group g (default)), dead letters to d\n├─ channel d (memory)\n│    to sink l (logger)\n";
+    assert_eq!(tree, expected);
+}
+
+#[test]
+fn what_is_in_another_form_is_told_how_it_is_given() {
+    let found = problems(toml(SOUND));
+    let hint =
+        "this is no TOML, but Flume's form; it is given with --flume-conf agent.toml --name a";
+    assert_eq!(found, [format!("agent.toml: {hint}")]);
+    assert!(flume(&format!("\u{feff}{SOUND}")).is_ok());
+    assert!(
+        toml(
+            "\u{feff}[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n"
+        )
+        .is_ok()
+    );
+}
+
+#[test]
 fn what_is_not_listed_is_not_run_and_said() {
     let config = flume(&format!("{SOUND}a.sinks.spare.type = null\n")).expect("makes sense");
     assert_eq!(config.warnings.len(), 1);
@@ -55,7 +82,11 @@ fn each_mistake_is_named_with_its_line() {
         ("a.sinks.k.channel = x", "flume.conf:14: sink k: there is no channel 'x'"),
         (
             "a.sinks.k.dead-letter = c",
-            "flume.conf:8: sink k: what cannot be delivered would come round again",
+            "flume.conf:8: sink k: what cannot be delivered would come round again: channel c, sink k, channel c",
+        ),
+        (
+            "a.sinks.k.dead-letter = d\na.sinks.l.dead-letter = c",
+            "flume.conf:8: sink k: what cannot be delivered would come round again: channel c, sink k, channel d, sink l, channel c",
         ),
         (
             "a.sinkgroups.g.sinks = k l",
@@ -80,7 +111,7 @@ fn each_mistake_is_named_with_its_line() {
         ),
         (
             "a.sources.r.totalEvents = ${sys:x}",
-            "flume.conf:14: source r: totalEvents refers to '${sys:x}': only ${env:NAME} is known here",
+            "flume.conf:14: source r: totalEvents has a '${' and no 'env:NAME}' behind it; '$${' stands for a '${' of the value itself",
         ),
         (
             "a.sources.r.interceptors = i\na.sources.r.interceptors.i.type = static\na.sources.r.interceptors.i.kye = a",
@@ -94,6 +125,10 @@ fn each_mistake_is_named_with_its_line() {
         let found = problems(flume(&format!("{SOUND}{more}\n")));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{more}\n{found:#?}");
     }
+    // Each round is told once, and dead letters of dead letters are no round.
+    let round = "a.sinks.k.dead-letter = d\na.sinks.l.dead-letter = c";
+    assert_eq!(problems(flume(&format!("{SOUND}{round}\n"))).len(), 1);
+    assert!(flume(&format!("{SOUND}a.sinks.k.dead-letter = d\n")).is_ok());
     let found = problems(flume("b.sources = r\n"));
     assert_eq!(found, ["flume.conf: there is no agent 'a'; it has 'b'"]);
     let found = problems(flume(
@@ -126,6 +161,133 @@ fn our_form_takes_other_spellings_and_has_lists() {
         found,
         ["agent.toml:4: source r (seq) has no key 'batch'; the nearest is 'batchSize'"]
     );
+}
+
+#[test]
+fn two_that_would_have_one_place_are_refused() {
+    let taildir = |name: &str, more: &str| {
+        format!(
+            "[sources.{name}]\ntype = 'taildir'\nchannels = ['c']\nfilegroups.g = '/l/{name}'\n{more}\n"
+        )
+    };
+    let file = |name: &str, more: &str| format!("[channels.{name}]\ntype = 'file'\n{more}\n");
+    let sink = "[sinks.k]\ntype = 'null'\nchannel = 'c'\n";
+    let text = format!(
+        "{}{}{}{}{}{sink}",
+        taildir("a", ""),
+        taildir("b", "positionFile = '/p'"),
+        taildir("x", "positionFile = '/p'"),
+        file("c", "dataDirs = '/d'"),
+        file("d", "dataDirs = '/e'"),
+    );
+    let found = problems(toml(&text));
+    assert_eq!(found, ["agent.toml:15: source x: positionFile is /p, which source b has already"]);
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\nchannels = ['c', 'c']\n{}{}{}{sink}",
+        file("c", ""),
+        file("d", ""),
+        "[channels.e]\ntype = 'spillablememory'\n"
+    );
+    let found = problems(toml(&text));
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert_eq!(found[0], "agent.toml:3: source r: channel 'c' is there twice");
+    assert!(found[1].starts_with("agent.toml:8: channel d: dataDirs is /"), "{found:#?}");
+    assert!(found[1].ends_with("data, its default, which channel c has already"), "{found:#?}");
+    assert!(found[2].starts_with("agent.toml:11: channel e: dataDirs is /"), "{found:#?}");
+    // One that does not overflow has no files.
+    let text = text.replace("'c', 'c'", "'c'").replace(
+        "[channels.d]\ntype = 'file'",
+        "[channels.d]\ntype = 'spillablememory'\noverflowCapacity = 0",
+    );
+    let text = text.replace("[channels.e]", "[channels.e]\noverflowCapacity = 0");
+    assert!(toml(&text).is_ok());
+}
+
+#[test]
+fn channels_that_nobody_empties_are_told() {
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd', 't']\n[channels.c]\ntype = 'memory'\n\
+        [channels.d]\ntype = 'memory'\n[channels.e]\ntype = 'memory'\n[channels.f]\ntype = 'memory'\n\
+        [channels.t]\ntype = 'kafka'\n'kafka.bootstrap.servers' = 'a:1'\n\
+        [sinks.k]\ntype = 'null'\nchannel = 'c'\ndead-letter = 'e'\n";
+    let config = toml(text).expect("makes sense");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "agent.toml:7: channel d: no sink takes what source r puts into it: it will be full",
+            "agent.toml:9: channel e: no sink takes the dead letters of sink k: it will be full",
+            "agent.toml:11: channel f: neither a source nor a sink has it",
+        ]
+    );
+}
+
+/// In a runtime, as sinks are made in one.
+#[tokio::test]
+async fn what_components_would_refuse_is_known_before_a_start() {
+    let folder = tempfile::tempdir().expect("is made");
+    let check = |source: &str, sink: &str| {
+        let text = format!(
+            "[sources.r]\nchannels = ['c']\n{source}\n[channels.c]\ntype = 'memory'\ncapacity = 10000\n\
+             transactionCapacity = 10000\n[sinks.k]\nchannel = 'c'\n{sink}\n"
+        );
+        ConfigFile::Toml("agent.toml".into()).check(&text)
+    };
+    let seq = "type = 'seq'";
+    let null = "type = 'null'";
+    let loki = |more: &str| format!("type = 'loki'\nlabels.a = 'b'\n{more}");
+    let groups = |pattern: &str| format!("type = 'taildir'\nfilegroups.a = '{pattern}'");
+    for (source, sink, words) in [
+        (seq, &*loki("endpoint = 'ftp://x'"), "agent.toml:9: sink k cannot start: "),
+        (seq, &loki("endpoint = 'http://x'\n'header.a b' = 'c'"), "header.a b"),
+        (seq, "type = 'hdfs'\n'hdfs.path' = 'file:///tmp/x'", "not of HDFS"),
+        (seq, "type = 'object_store'\nurl = 'ftp://x'", "begins neither with s3://"),
+        (
+            &groups("/var/log/*.log"),
+            null,
+            "agent.toml:2: source r cannot start: filegroups.a ends in",
+        ),
+        (&groups("log/a"), null, "has to be absolute"),
+    ] {
+        let found = problems(check(source, sink));
+        assert!(found.len() == 1 && found[0].contains(words), "{source} {sink}\n{found:#?}");
+    }
+    let there = format!("type = 'file_roll'\n'sink.directory' = '{}'", folder.path().display());
+    assert!(check(&groups(r"/var/log/.*\.log"), &there).expect("makes sense").warnings.is_empty());
+    // Where it is checked may not be where it is to run.
+    let missing = "ssl = true\ntruststore = '/no/such/file.pem'";
+    let avro = format!("type = 'avro'\nhostname = 'h'\nport = 1\n{missing}");
+    for sink in ["type = 'file_roll'\n'sink.directory' = '/no/such/directory'", &avro] {
+        let config = check(seq, sink).expect("makes sense");
+        let warning = config.warnings[0].to_string();
+        assert!(
+            warning.contains("sink k cannot start: ") && warning.contains("/no/such/"),
+            "{warning}"
+        );
+    }
+}
+
+/// `PATH` is in every environment; what is behind `:-` is for one that has no such name.
+#[test]
+fn the_environment_is_in_all_values() {
+    let text = SOUND
+        .replace("a.sinks = k l", "a.sinks = ${env:NO_SUCH_SINKS:-k l}")
+        .replace("a.sources.r.type = Seq", "a.sources.r.type = ${env:NO_SUCH_TYPE:-seq}")
+        .replace(
+            "a.sources.r.channels = c d",
+            "a.sources.r.channels = ${env:NO_SUCH_CHANNELS:-c d}",
+        )
+        .replace("a.sinks.k.channel = c", "a.sinks.k.channel = ${env:NO_SUCH_CHANNEL:-c}");
+    assert_ne!(text, SOUND);
+    let config = flume(&text).expect("makes sense");
+    assert_eq!(config.tree(), flume(SOUND).expect("makes sense").tree());
+    let literal = "a.sources.r.interceptors = i\na.sources.r.interceptors.i.type = static\n\
+        a.sources.r.interceptors.i.key = $${env:PATH}\n";
+    let config = flume(&format!("{SOUND}{literal}")).expect("makes sense");
+    assert_eq!(config.sources[0].interceptors[0].text("key"), Some("${env:PATH}"));
+    let found = problems(flume(&format!("{SOUND}a.sources.r.type = ${{SECRET}}\n")));
+    assert!(found.iter().all(|line| !line.contains("SECRET")), "{found:?}");
+    // Nobody asks what is not run.
+    assert!(flume(&format!("{SOUND}a.sinks.spare.type = ${{sys:x}}\n")).is_ok());
 }
 
 /// Flume's form in a broker's process: who names no brokers speaks to that one, and who names some to those.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::running::{count, wait_for};
 use super::toml;
 use super::web::{answer, assert_signed, counting, dead_letters, serve_bytes};
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
 use crate::counters::Registry;
 
 fn unpacked(bytes: &[u8]) -> String {
@@ -126,7 +126,7 @@ async fn each_event_is_in_an_object_wherever_a_sink_is_cut_off() {
     let start = async |text: &str| {
         let registry = Registry::default();
         let config = toml(text).expect("makes sense");
-        let agent = RunningAgent::start(config, &Channels::new(), &registry).await;
+        let agent = RunningAgent::start(config, &registry).await;
         (agent.expect("starts"), registry)
     };
     let close = async |agent: RunningAgent| {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::running::{count, wait_for};
 use super::toml;
 use super::web::{assert_signed, serve_bytes};
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
 use crate::counters::Registry;
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
@@ -43,7 +43,7 @@ impl Reading {
         );
         let registry = Registry::default();
         let config = toml(&text).expect("makes sense");
-        let started = RunningAgent::start(config, &Channels::new(), &registry).await;
+        let started = RunningAgent::start(config, &registry).await;
         Reading { agent: started.expect("starts"), registry }
     }
 
@@ -103,6 +103,15 @@ async fn files_are_read_once_whatever_they_are_packed_with() {
 
     let reading = Reading::start(folder.path(), &source).await;
     wait_for("the damage", || count(&reading.registry, "SOURCE.r", "EventReadFail") == 1).await;
+    let out = folder.path().join("out");
+    let is_written = |file: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(file.expect("is there").path());
+        text.is_ok_and(|text| text.contains("\"eight\""))
+    };
+    wait_for("what is behind the damage", || {
+        std::fs::read_dir(&out).expect("is there").any(is_written)
+    })
+    .await;
     wait_for("the last", || {
         count(&reading.registry, "SOURCE.r", "EventAcceptedCount")
             == count(&reading.registry, "SINK.k", "EventDrainSuccessCount")

@@ -1,13 +1,19 @@
 //! Whole agents, in this process.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, oneshot};
+
 use super::toml;
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
+use crate::config::{AgentConfig, ConfigFile};
 use crate::counters::Registry;
 use crate::event::Event;
 use crate::interceptor::Interceptor;
-use crate::supervisor::reload;
+use crate::supervisor::{Reloaded, RunOptions, reload, run};
 
 pub(super) fn count(registry: &Registry, component: &str, counter: &str) -> u64 {
     let json = registry.json();
@@ -23,6 +29,12 @@ pub(super) async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
         assert!(std::time::Instant::now() < deadline, "waited for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Puts a configuration in force, and nobody ends the agent meanwhile.
+async fn change(agent: &mut RunningAgent, config: AgentConfig) {
+    let reloaded = reload(agent, config, pin!(std::future::pending())).await;
+    assert_eq!(reloaded, Reloaded::RunsOn);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +97,7 @@ async fn events_are_routed_by_their_headers_and_each_arrives_once() {
     );
     let registry = Registry::default();
     let config = toml(&text).expect("makes sense");
-    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
     // 990 to 999, and 99, are filtered out.
     wait_for("all events", || {
         count(&registry, "SINK.o", "EventDrainSuccessCount")
@@ -134,7 +146,7 @@ async fn a_file_roll_sink_takes_as_many_events_at_once_as_it_was_told() {
     );
     let registry = Registry::default();
     let config = toml(&text).expect("makes sense");
-    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "SINK.k", "EventDrainSuccessCount") == 30).await;
     assert_eq!(count(&registry, "SINK.k", "BatchCompleteCount"), 3);
     assert_eq!(count(&registry, "SINK.k", "BatchUnderflowCount"), 0);
@@ -153,8 +165,7 @@ async fn what_cannot_start_says_why_and_leaves_nothing_open() {
     );
     let config = toml(&text).expect("makes sense");
     for _ in 0..2 {
-        let started =
-            RunningAgent::start(config.clone(), &Channels::new(), &Registry::default()).await;
+        let started = RunningAgent::start(config.clone(), &Registry::default()).await;
         let error = started.err().expect("the port is taken").to_string();
         assert!(error.starts_with("source r cannot start: cannot listen at 127.0.0.1:"), "{error}");
     }
@@ -175,18 +186,189 @@ async fn what_a_reload_loses_with_a_channel_is_counted() {
     };
     let registry = Registry::default();
     let first = configuration("c", 100);
-    let agent = RunningAgent::start(first, &Channels::new(), &registry).await.expect("starts");
+    let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
     wait_for("all events", || count(&registry, "CHANNEL.c", "EventPutSuccessCount") == 20).await;
     let next = configuration("c", 101);
-    let agent = reload(agent, next, &registry).await.expect("goes on");
+    change(&mut agent, next).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15);
     // Five are on the disk, and those that the source makes are twenty again.
     wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 25).await;
     let other = configuration("d", 100);
-    let agent = reload(agent, other, &registry).await.expect("goes on");
+    change(&mut agent, other).await;
     assert_eq!(count(&registry, "CHANNEL.c", "EventLostCount"), 15 + 20);
     assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 5);
     for (_, (_, channel)) in agent.end_sinks().await {
         channel.close().await;
     }
+}
+
+/// A port on which nobody listens.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    listener.local_addr().expect("has one").port()
+}
+
+/// A sender has its connection, and the source and the sink count on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_leaves_alone_what_does_not_change() {
+    let folder = tempfile::tempdir().expect("is made");
+    let port = free_port();
+    let first = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\n\
+         [channels.c]\ntype = 'memory'\n\
+         [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n",
+        folder.path().display()
+    );
+    let registry = Registry::default();
+    let config = toml(&first).expect("makes sense");
+    let mut agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    let mut say = async |line: &str| {
+        let mut answer = String::new();
+        socket.write_all(line.as_bytes()).await.expect("is sent");
+        socket.flush().await.expect("is sent");
+        socket.read_line(&mut answer).await.expect("is answered");
+        answer
+    };
+    assert_eq!(say("one\n").await, "OK\n");
+    // More, and then the same in other lines, and less.
+    let more =
+        format!("{first}[channels.d]\ntype = 'memory'\n[sinks.l]\ntype = 'null'\nchannel = 'd'\n");
+    for text in [more, format!("# no more\n{first}")] {
+        change(&mut agent, toml(&text).expect("makes sense")).await;
+        assert_eq!(say("two\n").await, "OK\n");
+    }
+    assert_eq!(count(&registry, "SOURCE.r", "EventReceivedCount"), 3);
+    wait_for("all events", || count(&registry, "SINK.k", "EventDrainSuccessCount") == 3).await;
+    assert!(registry.json().get("SINK.l").is_none());
+    // What it depends on changes: then it begins anew.
+    let other = first.replace("type = 'memory'", "type = 'memory'\ncapacity = 200");
+    change(&mut agent, toml(&other).expect("makes sense")).await;
+    let mut rest = String::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), socket.read_line(&mut rest)).await;
+    assert_eq!(ended.expect("ends").ok(), Some(0), "the connection is closed");
+    assert_eq!(count(&registry, "SOURCE.r", "EventReceivedCount"), 0);
+    agent.end_sinks().await;
+}
+
+/// Neither the new configuration can be started nor a part of the old one, whose directory is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_after_a_reload_is_left_out_and_the_rest_keeps_its_events() {
+    let folder = tempfile::tempdir().expect("is made");
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).expect("is made");
+    let configuration = |interval: u32| {
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\ntotalEvents = 50\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+             [channels.d]\ntype = 'memory'\n\
+             [sinks.k]\ntype = 'file_roll'\nchannel = 'd'\n'sink.directory' = '{}'\n'sink.rollInterval' = {interval}\n",
+            out.display()
+        );
+        toml(&text).expect("makes sense")
+    };
+    let registry = Registry::default();
+    let mut agent = RunningAgent::start(configuration(10), &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 50).await;
+    std::fs::remove_dir_all(&out).expect("is removed");
+    change(&mut agent, configuration(20)).await;
+    assert!(!agent.is_whole());
+    assert_eq!(*agent.config(), configuration(10));
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
+    agent.start_missing().await;
+    assert!(!agent.is_whole());
+    std::fs::create_dir(&out).expect("is made");
+    agent.start_missing().await;
+    assert!(agent.is_whole());
+    change(&mut agent, configuration(20)).await;
+    assert!(agent.is_whole());
+    assert_eq!(*agent.config(), configuration(20));
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 50);
+    agent.end_sinks().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_channel_leaves_on_the_disk_is_told_when_no_channel_has_its_directory() {
+    let folder = tempfile::tempdir().expect("is made");
+    let source = "[sources.r]\ntype = 'seq'\ntotalEvents = 20\nchannels = ['c']\n";
+    let file = |name: &str, capacity: u32| {
+        format!(
+            "[channels.{name}]\ntype = 'file'\ncapacity = {capacity}\ndataDirs = '{}'\nminimumRequiredSpace = 1048576\n",
+            folder.path().display()
+        )
+    };
+    let configuration = |text: String| toml(&text).expect("makes sense");
+    let registry = Registry::default();
+    let first = configuration(format!("{source}{}", file("c", 20_000)));
+    let mut agent = RunningAgent::start(first, &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 20).await;
+    let mut change_to = async |text: String| {
+        let next = configuration(text);
+        let leaving = agent.leaving(&next);
+        agent.end_before_drain(&leaving).await;
+        let closed = agent.end_after_drain(&leaving).await;
+        agent.set_config(next);
+        agent.start_missing().await;
+        agent.left_behind(&closed)
+    };
+    // Another channel has the directory now.
+    let memory = "[channels.c]\ntype = 'memory'\n";
+    assert_eq!(change_to(format!("{source}{memory}{}", file("d", 30_000))).await, []);
+    let left = change_to(format!("{source}{memory}")).await;
+    assert_eq!(left, [("d".to_owned(), 20, folder.path().to_owned())]);
+    agent.end_sinks().await;
+}
+
+/// The channel that goes has no sink, and would be waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_is_heard_during_a_reload() {
+    let first = "[sources.r]\ntype = 'seq'\ntotalEvents = 20\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n";
+    let next = first.replace("type = 'memory'", "type = 'memory'\ncapacity = 200");
+    let registry = Registry::default();
+    let config = toml(first).expect("makes sense");
+    let mut agent = RunningAgent::start(config, &registry).await.expect("starts");
+    wait_for("all events", || count(&registry, "CHANNEL.c", "ChannelSize") == 20).await;
+    let next = toml(&next).expect("makes sense");
+    let reloaded = reload(&mut agent, next, pin!(std::future::ready(()))).await;
+    assert_eq!(reloaded, Reloaded::HasToEnd);
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 20);
+    agent.end_sinks().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_it_has_the_file_read_at_once() {
+    let folder = tempfile::tempdir().expect("is made");
+    let path = folder.path().join("agent.toml");
+    let out = ["first", "second"].map(|name| folder.path().join(name));
+    let write = |events: u32, out: &std::path::Path| {
+        std::fs::create_dir(out).expect("is made");
+        let text = format!(
+            "[sources.r]\ntype = 'seq'\ntotalEvents = {events}\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+             [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n",
+            out.display()
+        );
+        std::fs::write(&path, text).expect("is written");
+    };
+    write(1, &out[0]);
+    let reload_now = Arc::new(Notify::new());
+    let options = RunOptions {
+        metrics: None,
+        reload_interval: None,
+        reload_now: Arc::clone(&reload_now),
+        drain_patience: Duration::from_secs(10),
+    };
+    let (end, ended) = oneshot::channel::<()>();
+    let file = ConfigFile::Toml(path.clone());
+    let agent = tokio::spawn(async move {
+        run(&file, &options, |_| (), async { ended.await.unwrap_or_default() }).await
+    });
+    let is_used = |folder: &std::path::Path| {
+        std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some())
+    };
+    wait_for("the first", || is_used(&out[0])).await;
+    write(2, &out[1]);
+    reload_now.notify_one();
+    wait_for("the second", || is_used(&out[1])).await;
+    end.send(()).expect("it runs");
+    agent.await.expect("no panic").expect("ends in good order");
 }

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use super::running::{count, wait_for};
 use super::toml;
-use crate::agent::{Channels, RunningAgent};
+use crate::agent::RunningAgent;
 use crate::counters::Registry;
 
 /// What a server answers to a method, a target, headers and a body; `None` closes the connection in place of an answer.
@@ -114,7 +114,7 @@ pub(super) async fn counting(folder: &Path, sink: &str) -> (RunningAgent, Regist
     );
     let registry = Registry::default();
     let config = toml(&text).expect("makes sense");
-    let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
     (agent, registry)
 }
 
@@ -280,7 +280,7 @@ async fn records_arrive_as_they_were_sent() {
         );
         let registry = Registry::default();
         let config = toml(&text).expect("makes sense");
-        let agent = RunningAgent::start(config, &Channels::new(), &registry).await.expect("starts");
+        let agent = RunningAgent::start(config, &registry).await.expect("starts");
         wait_for("all records", || count(&registry, "SINK.out", "EventDrainSuccessCount") >= 100)
             .await;
         assert_eq!(

@@ -50,7 +50,15 @@ impl Progress {
             fs::create_dir_all(folder).map_err(at)?;
         }
         let text = match fs::read(&path) {
-            Ok(text) => text,
+            Ok(text) => {
+                if has_lost_all(&text) {
+                    tracing::warn!(
+                        path = %path.display(),
+                        "positionFile has nothing that was read: all objects are read, also those that were before"
+                    );
+                }
+                text
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(at(error)),
         };
@@ -109,6 +117,11 @@ impl Progress {
         }
         Ok(())
     }
+}
+
+/// Whether a file that is there has not even its first line. It is written as a whole, so that no kill leaves it so.
+fn has_lost_all(text: &[u8]) -> bool {
+    !text.contains(&b'\n')
 }
 
 /// What a file says was read.
@@ -194,6 +207,9 @@ mod tests {
         assert_eq!(read(&progress), [Some(true), Some(false)]);
         assert_eq!(progress.begun(), None, "it was read to its end");
 
+        for (text, is_lost) in [(&b""[..], true), (b"logway objects", true), (b"logway\n", false)] {
+            assert_eq!(has_lost_all(text), is_lost);
+        }
         let error = Progress::new(path.clone(), "s3://a/c").err().expect("is another store's");
         assert!(error.ends_with("is about s3://a/b, and not about s3://a/c"), "{error}");
         for text in ["nothing\n", "logway objects 1 s3://a/b\nxyz\n"] {

@@ -3,12 +3,14 @@
 mod top;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use logway_agent::config::ConfigFile;
 use logway_agent::{AgentError, RunOptions};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
@@ -25,8 +27,8 @@ pub(super) enum AgentCommand {
 
 /// Run the agent of a file until SIGTERM or SIGINT
 ///
-/// When the file changes, the agent changes with it, and nothing is lost. `ready` is printed once all components have
-/// started.
+/// When the file changes, the agent changes with it: what the file says as before runs on, and channels that stay keep
+/// their events. SIGHUP has the file read at once. `ready` is printed once all components have started.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -43,6 +45,9 @@ pub(super) struct RunArgs {
 }
 
 /// Show what would run, and all that is wrong with the file
+///
+/// Nothing is started: whether ports are free and other servers can be reached is not known. Files and directories that
+/// are missing here are warnings, since the agent may run elsewhere.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
@@ -59,7 +64,7 @@ struct FileArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "file", requires = "name")]
     flume_conf: Option<PathBuf>,
     /// The agent in Flume's file
-    #[arg(long, value_name = "NAME", requires = "flume_conf")]
+    #[arg(long, value_name = "NAME", requires = "flume_conf", conflicts_with = "file")]
     name: Option<String>,
 }
 
@@ -87,14 +92,22 @@ pub(super) async fn run(command: AgentCommand, global: &GlobalArgs) -> Result<()
 }
 
 async fn run_agent(args: RunArgs) -> Result<(), CliError> {
+    let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    let reload_now = Arc::new(Notify::new());
     let options = RunOptions {
         metrics: args.metrics,
         reload_interval: (args.reload_interval > 0)
             .then(|| Duration::from_secs(args.reload_interval)),
+        reload_now: Arc::clone(&reload_now),
         drain_patience: Duration::from_secs(args.drain),
     };
     let file = args.file.config_file();
-    let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload_now.notify_one();
+        }
+    });
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let end = async {
@@ -113,7 +126,7 @@ async fn run_agent(args: RunArgs) -> Result<(), CliError> {
 
 fn check(args: CheckArgs) -> Result<(), CliError> {
     let file = args.file.config_file();
-    let config = file.read().and_then(|text| file.parse(&text)).map_err(refused)?;
+    let config = file.read().and_then(|text| file.check(&text)).map_err(refused)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
