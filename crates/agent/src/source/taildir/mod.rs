@@ -8,11 +8,12 @@
 
 mod positions;
 mod tailed;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +21,7 @@ use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use self::positions::Positions;
-use self::tailed::{Identity, Tailed};
+use self::tailed::{FileId, Identity, Tailed};
 use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -126,6 +127,13 @@ pub(crate) fn start(context: SourceContext) -> Starting {
     })
 }
 
+/// What a look has found.
+struct Found {
+    path: PathBuf,
+    group: usize,
+    metadata: fs::Metadata,
+}
+
 /// A set of files.
 struct Group {
     directory: PathBuf,
@@ -137,8 +145,7 @@ struct Tail {
     context: SourceContext,
     groups: Vec<Group>,
     positions: Positions,
-    /// By inode.
-    files: HashMap<u64, Tailed>,
+    files: HashMap<FileId, Tailed>,
     /// What was read of files that were truncated since: their copies are read on from there.
     past: Vec<Identity>,
     noted_at: Instant,
@@ -175,7 +182,7 @@ impl Tail {
         let mut positions = Positions::new(settings.path("positionFile"))?;
         let mut files = HashMap::new();
         for tailed in positions.read()? {
-            files.insert(tailed.inode, tailed);
+            files.insert(tailed.id, tailed);
         }
         let (past, noted_at) = (Vec::new(), Instant::now());
         Ok(Tail { context, groups, positions, files, past, noted_at })
@@ -203,30 +210,32 @@ impl Tail {
     /// Looks at all files, and reads what has come; whether anything has.
     fn round(&mut self, handle: &Handle) -> bool {
         let found = self.look();
-        let mut order: Vec<(SystemTime, u64)> = Vec::new();
-        for (inode, (path, group, metadata)) in &found {
-            self.meet(*inode, path, *group, metadata);
-            order.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), *inode));
+        self.find_again(&found);
+        let mut order: Vec<(SystemTime, FileId)> = Vec::new();
+        for (id, found) in &found {
+            self.meet(*id, found);
+            order.push((found.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), *id));
         }
         let idle = self.context.settings.millis("idleTimeout");
         // Files that are open and were renamed out of sight are read to their ends.
-        for (inode, tailed) in self.files.iter().filter(|(inode, _)| !found.contains_key(inode)) {
+        for (id, tailed) in self.files.iter().filter(|(id, _)| !found.contains_key(id)) {
             if tailed.file.is_some() {
-                order.push((SystemTime::UNIX_EPOCH, *inode));
+                order.push((SystemTime::UNIX_EPOCH, *id));
             }
         }
         order.sort();
         let mut has_read = false;
-        for (_, inode) in order {
-            has_read |= self.read_file(inode, handle);
+        for (_, id) in order {
+            has_read |= self.read_file(id, handle);
             if self.context.stop.is_set() {
                 return has_read;
             }
         }
-        for (inode, tailed) in &mut self.files {
-            let is_gone = !found.contains_key(inode);
+        for (id, tailed) in &mut self.files {
+            let is_gone = !found.contains_key(id);
             if !is_gone {
                 tailed.found_at = Instant::now();
+                tailed.is_noted_only = false;
             }
             if tailed.read_at.elapsed() >= idle || is_gone && tailed.is_at_end {
                 tailed.file = None;
@@ -237,8 +246,8 @@ impl Tail {
         has_read
     }
 
-    /// The files that match now, by inode.
-    fn look(&self) -> BTreeMap<u64, (PathBuf, usize, fs::Metadata)> {
+    /// The files that match now.
+    fn look(&self) -> BTreeMap<FileId, Found> {
         let mut found = BTreeMap::new();
         for (index, group) in self.groups.iter().enumerate() {
             let entries = match fs::read_dir(&group.directory) {
@@ -261,20 +270,54 @@ impl Tail {
                     tracing::error!(source = self.context.delivery.source(), max = FILES_MAX, path = %path.display(), "there are too many files: some are not read");
                     return found;
                 }
-                found.entry(metadata.ino()).or_insert((path, index, metadata));
+                let id = FileId::of(&metadata);
+                found.entry(id).or_insert(Found { path, group: index, metadata });
             }
         }
         found
     }
 
+    /// Finds files again that were noted on another device: a file system may get another number with each start of
+    /// the machine. Inode, content and path have to be the same, unless there is no file at that path any more.
+    fn find_again(&mut self, found: &BTreeMap<FileId, Found>) {
+        let noted = self.files.values().filter(|tailed| tailed.is_noted_only);
+        let lost: Vec<FileId> =
+            noted.map(|tailed| tailed.id).filter(|id| !found.contains_key(id)).collect();
+        if lost.is_empty() {
+            return;
+        }
+        let paths: HashSet<&Path> = found.values().map(|found| &*found.path).collect();
+        let mut by_inode: HashMap<u64, Vec<FileId>> = HashMap::new();
+        for id in lost {
+            by_inode.entry(id.inode).or_default().push(id);
+        }
+        for (id, found) in
+            found.iter().filter(|(id, _)| !self.files.contains_key(id)).collect::<Vec<_>>()
+        {
+            let Some(candidates) = by_inode.get_mut(&id.inode) else { continue };
+            let Ok(Some(file)) = open(&found.path, *id) else { continue };
+            let is_it = |candidate: &FileId| {
+                let tailed = &self.files[candidate];
+                (tailed.path == found.path || !paths.contains(&*tailed.path))
+                    && tailed.is_same(&file, &found.path)
+            };
+            let Some(index) = candidates.iter().position(is_it) else { continue };
+            if let Some(mut tailed) = self.files.remove(&candidates.swap_remove(index)) {
+                tailed.id = *id;
+                self.files.insert(*id, tailed);
+            }
+        }
+    }
+
     /// Finds out what a file is: one that was read before, perhaps under another name, a copy of one, or a new one.
-    fn meet(&mut self, inode: u64, path: &Path, group: usize, metadata: &fs::Metadata) {
-        if let Some(tailed) = self.files.get_mut(&inode) {
-            tailed.group = Some(group);
-            if tailed.has_seen(metadata) && tailed.path == path {
+    fn meet(&mut self, id: FileId, found: &Found) {
+        let Found { path, group, metadata } = found;
+        if let Some(tailed) = self.files.get_mut(&id) {
+            tailed.group = Some(*group);
+            if tailed.has_seen(metadata) && tailed.path == *path {
                 return;
             }
-            let file = match open(path, inode) {
+            let file = match open(path, id) {
                 Ok(Some(file)) => file,
                 Ok(None) => return,
                 Err(error) => return self.cannot_read(path, &error),
@@ -293,12 +336,12 @@ impl Tail {
             tailed.file = Some(file);
             return;
         }
-        let file = match open(path, inode) {
+        let file = match open(path, id) {
             Ok(Some(file)) => file,
             Ok(None) => return,
             Err(error) => return self.cannot_read(path, &error),
         };
-        let mut tailed = Tailed::new(inode, path.to_owned());
+        let mut tailed = Tailed::new(id, path.to_owned());
         let known = self.files.values().map(|tailed| &tailed.identity).chain(&self.past);
         let copied =
             known.filter(|identity| identity.is_telling() && identity.is_beginning_of(&file));
@@ -309,10 +352,10 @@ impl Tail {
         } else if self.context.settings.flag("skipToEnd") {
             tailed.identity.position = metadata.len();
         }
-        tailed.group = Some(group);
+        tailed.group = Some(*group);
         tailed.note_seen(metadata);
         tailed.file = Some(file);
-        self.files.insert(inode, tailed);
+        self.files.insert(id, tailed);
     }
 
     fn cannot_read(&self, path: &Path, error: &std::io::Error) {
@@ -320,10 +363,10 @@ impl Tail {
     }
 
     /// Delivers the lines of one file; whether there were any.
-    fn read_file(&mut self, inode: u64, handle: &Handle) -> bool {
+    fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
         let mut has_read = false;
         for _ in 0..self.context.settings.number("maxBatchCount") {
-            if !self.read_batch(inode, handle) {
+            if !self.read_batch(id, handle) {
                 break;
             }
             has_read = true;
@@ -337,10 +380,10 @@ impl Tail {
     }
 
     /// Delivers the next lines of one file; whether there were any.
-    fn read_batch(&mut self, inode: u64, handle: &Handle) -> bool {
+    fn read_batch(&mut self, id: FileId, handle: &Handle) -> bool {
         let settings = &self.context.settings;
         let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
-        let Some(tailed) = self.files.get_mut(&inode) else { return false };
+        let Some(tailed) = self.files.get_mut(&id) else { return false };
         let Some(file) = &tailed.file else { return false };
         let position = tailed.identity.position;
         let batch = match read_lines(file, position, lines_max, line_max, false) {
@@ -380,9 +423,9 @@ impl Tail {
 }
 
 /// Opens a file that was found; `None` if it was renamed or deleted since. The next look finds it under its other name.
-fn open(path: &Path, inode: u64) -> io::Result<Option<File>> {
+fn open(path: &Path, id: FileId) -> io::Result<Option<File>> {
     match File::open(path) {
-        Ok(file) => Ok((file.metadata()?.ino() == inode).then_some(file)),
+        Ok(file) => Ok((FileId::of(&file.metadata()?) == id).then_some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

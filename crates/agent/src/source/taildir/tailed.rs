@@ -1,7 +1,7 @@
 //! One file that is read while it grows.
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -81,10 +81,24 @@ impl Identity {
     }
 }
 
+/// Which file it is on this machine. Inodes are numbers of one file system: two have the same ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct FileId {
+    /// Of the file system; unknown in what Flume has noted.
+    pub(super) device: Option<u64>,
+    pub(super) inode: u64,
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> FileId {
+        FileId { device: Some(metadata.dev()), inode: metadata.ino() }
+    }
+}
+
 /// A file, and how far it was read.
 #[derive(Debug)]
 pub(super) struct Tailed {
-    pub(super) inode: u64,
+    pub(super) id: FileId,
     pub(super) path: PathBuf,
     pub(super) identity: Identity,
     /// Its set, once it was seen.
@@ -94,20 +108,23 @@ pub(super) struct Tailed {
     pub(super) read_at: Instant,
     /// When a look found it last.
     pub(super) found_at: Instant,
+    /// Whether no look of this process has found it: it is what an earlier one has noted.
+    pub(super) is_noted_only: bool,
     pub(super) is_at_end: bool,
     seen: Option<(u64, SystemTime)>,
 }
 
 impl Tailed {
-    pub(super) fn new(inode: u64, path: PathBuf) -> Tailed {
+    pub(super) fn new(id: FileId, path: PathBuf) -> Tailed {
         Tailed {
-            inode,
+            id,
             path,
             identity: Identity::default(),
             group: None,
             file: None,
             read_at: Instant::now(),
             found_at: Instant::now(),
+            is_noted_only: false,
             is_at_end: false,
             seen: None,
         }
@@ -115,12 +132,13 @@ impl Tailed {
 
     /// As Flume's file has it, and with the marks that only ours has.
     pub(super) fn remembered(
-        inode: u64,
+        id: FileId,
         path: PathBuf,
         position: u64,
         marks: Option<(Mark, Mark)>,
     ) -> Tailed {
-        let mut tailed = Tailed::new(inode, path);
+        let mut tailed = Tailed::new(id, path);
+        tailed.is_noted_only = true;
         let (head, tail) = marks.unwrap_or_default();
         tailed.identity = Identity { position, head, tail, ..Identity::default() };
         tailed
@@ -188,7 +206,8 @@ mod tests {
 
     #[test]
     fn what_flume_remembers_holds_for_the_same_path_alone() {
-        let tailed = Tailed::remembered(1, PathBuf::from("/a"), 3, None);
+        let id = FileId { device: None, inode: 1 };
+        let tailed = Tailed::remembered(id, PathBuf::from("/a"), 3, None);
         assert!(tailed.is_same(&file(b"12345"), Path::new("/a")));
         assert!(!tailed.is_same(&file(b"12345"), Path::new("/b")));
         assert!(!tailed.is_same(&file(b"12"), Path::new("/a")));

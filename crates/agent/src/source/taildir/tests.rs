@@ -1,0 +1,134 @@
+//! Look by look: what one after another brings, of files that change in between.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::channel::Channel;
+use crate::counters::SourceCounters;
+use crate::delivery::Delivery;
+use crate::selector::Selector;
+use crate::stop::{Stop, Stopper};
+use crate::tests::toml;
+
+/// A source whose looks are taken one by one. Its files are in `logs`.
+struct Tailing {
+    folder: TempDir,
+    more: String,
+    runtime: Runtime,
+    channel: Arc<Channel>,
+    tail: Tail,
+    _stopper: Stopper,
+}
+
+impl Tailing {
+    fn new(more: &str) -> Tailing {
+        let folder = tempfile::tempdir().expect("is made");
+        fs::create_dir(folder.path().join("logs")).expect("is made");
+        let runtime = Runtime::new().expect("is made");
+        let (stopper, stop) = Stopper::new();
+        let (tail, channel) = runtime.block_on(tail(folder.path(), more, stop));
+        Tailing { folder, more: more.to_owned(), runtime, channel, tail, _stopper: stopper }
+    }
+
+    /// As a kill and a start: what was noted last is all that is known.
+    fn start_again(&mut self) {
+        let (stopper, stop) = Stopper::new();
+        let started = self.runtime.block_on(tail(self.folder.path(), &self.more, stop));
+        (self.tail, self.channel) = started;
+        self._stopper = stopper;
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("logs").join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).expect("is written");
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        let mut file = fs::OpenOptions::new().append(true).open(self.path(name)).expect("is there");
+        io::Write::write_all(&mut file, text.as_bytes()).expect("is written");
+    }
+
+    /// The bodies that one look brings.
+    fn look(&mut self) -> Vec<String> {
+        let body = |event: &Event| String::from_utf8_lossy(&event.body).into_owned();
+        self.look_for_events().iter().map(body).collect()
+    }
+
+    fn look_for_events(&mut self) -> Vec<Event> {
+        self.tail.round(self.runtime.handle());
+        let mut found = Vec::new();
+        loop {
+            let taken = self.channel.take(1000, Duration::ZERO);
+            let taken = self.runtime.block_on(taken).expect("is taken");
+            if taken.events.is_empty() {
+                return found;
+            }
+            found.extend(taken.events.iter().cloned());
+            self.runtime.block_on(taken.commit()).expect("is committed");
+        }
+    }
+}
+
+async fn tail(folder: &Path, more: &str, stop: Stop) -> (Tail, Arc<Channel>) {
+    let text = format!(
+        "[sources.r]\ntype = 'taildir'\nchannels = ['c']\npositionFile = '{0}/positions'\nfilegroups.g = '{0}/logs/.*'\n{more}\n\
+         [channels.c]\ntype = 'memory'\ncapacity = 100000\ntransactionCapacity = 10000\n",
+        folder.display()
+    );
+    let config = toml(&text).expect("makes sense");
+    let source = &config.sources[0];
+    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
+    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
+    let counters = Arc::new(SourceCounters::default());
+    let delivery = Delivery::new("r", vec![Arc::clone(&channel)], selector, Vec::new(), counters);
+    let context = SourceContext { settings: source.settings.clone(), delivery, stop };
+    (Tail::new(context).expect("starts"), channel)
+}
+
+#[test]
+fn files_of_two_file_systems_are_told_apart_though_their_inodes_are_the_same() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\ntwo\n");
+    let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+    // Another file system has a file with this inode, which is as long and says the same.
+    let other = FileId { device: id.device.map(|device| device + 1), inode: id.inode };
+    let mut known = Tailed::new(other, tailing.path("../elsewhere.log"));
+    known.identity.advance(b"one\ntwo\n", 8);
+    tailing.tail.files.insert(other, known);
+    assert_eq!(tailing.look(), ["one", "two"]);
+    assert_eq!(tailing.tail.files[&other].identity.position, 8);
+}
+
+#[test]
+fn a_file_is_found_again_when_its_device_has_another_number() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\n");
+    assert_eq!(tailing.look(), ["one"]);
+    tailing.tail.note();
+    for name in ["positions", "positions.marks"] {
+        let path = tailing.folder.path().join(name);
+        let text = fs::read_to_string(&path).expect("is there");
+        let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+        let device = |device: u64| format!("\"device\":{device},");
+        let number = id.device.expect("is known");
+        fs::write(&path, text.replace(&device(number), &device(number + 1))).expect("is written");
+    }
+    tailing.append("a.log", "two\n");
+    tailing.start_again();
+    assert_eq!(tailing.look(), ["two"]);
+    // Flume notes no device, and nothing but a position.
+    tailing.tail.note();
+    fs::remove_file(tailing.folder.path().join("positions.marks")).expect("is there");
+    tailing.append("a.log", "three\n");
+    tailing.start_again();
+    assert_eq!(tailing.look(), ["three"]);
+}
