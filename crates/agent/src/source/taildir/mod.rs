@@ -4,8 +4,10 @@
 //! |-------------|-----------------------------------------------------------|
 //! | this one    | settings, the thread, what is read when                   |
 //! | `tailed`    | one file: how far it was read, and whether it is the same |
+//! | `copies`    | whether a new file is the copy of a truncated one         |
 //! | `positions` | the files that remember that                              |
 
+mod copies;
 mod positions;
 mod tailed;
 #[cfg(test)]
@@ -20,8 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 use regex_lite::Regex;
 use tokio::runtime::Handle;
 
+use self::copies::{Copies, Stranger, Verdict};
 use self::positions::Positions;
-use self::tailed::{FileId, Identity, Tailed};
+use self::tailed::{FileId, Tailed, modified};
 use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -33,9 +36,11 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "taildir",
     aliases: &["org.apache.flume.source.taildir.TaildirSource"],
     doc: "Reads files line by line while they grow. Positions are kept in Flume's file, and beside it what the files \
-          begin with and what was read last of them: so a renamed file is read on, one that was copied and truncated is \
+          begin with and what was read last of them: so a renamed file is read on, one that was copied and then truncated is \
           read on in its copy if the copy is among the files, and a new file that got an old inode is read from its \
-          start. After a kill, lines since the last note of positions come again.",
+          start. A file that begins like another one is its copy only if that one was truncated then; it is read up to \
+          5 s later, so that this can be told. A copy of a file that is not truncated, and a file that an editor has \
+          written anew, are read as a whole. After a kill, lines since the last note of positions come again.",
     keys: &[
         key("filegroups", Kind::Names, Fallback::Required, "Names for sets of files."),
         key(
@@ -128,6 +133,7 @@ pub(crate) fn start(context: SourceContext) -> Starting {
 }
 
 /// What a look has found.
+#[derive(Clone)]
 struct Found {
     path: PathBuf,
     group: usize,
@@ -146,16 +152,14 @@ struct Tail {
     groups: Vec<Group>,
     positions: Positions,
     files: HashMap<FileId, Tailed>,
-    /// What was read of files that were truncated since: their copies are read on from there.
-    past: Vec<Identity>,
+    /// Files that were found, and may be copies.
+    strangers: HashMap<FileId, Stranger>,
+    copies: Copies,
     noted_at: Instant,
 }
 
 /// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-
-/// Truncated files that are remembered.
-const PAST_MAX: usize = 256;
 
 impl Tail {
     fn new(context: SourceContext) -> Result<Tail, String> {
@@ -184,8 +188,8 @@ impl Tail {
         for tailed in positions.read()? {
             files.insert(tailed.id, tailed);
         }
-        let (past, noted_at) = (Vec::new(), Instant::now());
-        Ok(Tail { context, groups, positions, files, past, noted_at })
+        let (strangers, copies, noted_at) = (HashMap::new(), Copies::new(), Instant::now());
+        Ok(Tail { context, groups, positions, files, strangers, copies, noted_at })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -212,10 +216,15 @@ impl Tail {
         let found = self.look();
         self.find_again(&found);
         let mut order: Vec<(SystemTime, FileId)> = Vec::new();
+        // Before strangers are judged, it has to be known which files were truncated.
         for (id, found) in &found {
-            self.meet(*id, found);
-            order.push((found.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), *id));
+            match self.files.contains_key(id) {
+                true => self.meet_again(*id, found),
+                false => self.meet(*id, found),
+            }
+            order.push((modified(&found.metadata), *id));
         }
+        self.judge(&found);
         let idle = self.context.settings.millis("idleTimeout");
         // Files that are open and were renamed out of sight are read to their ends.
         for (id, tailed) in self.files.iter().filter(|(id, _)| !found.contains_key(id)) {
@@ -309,31 +318,12 @@ impl Tail {
         }
     }
 
-    /// Finds out what a file is: one that was read before, perhaps under another name, a copy of one, or a new one.
-    fn meet(&mut self, id: FileId, found: &Found) {
+    /// A file that is known, perhaps under another name now, with more in it, or with something else.
+    fn meet_again(&mut self, id: FileId, found: &Found) {
         let Found { path, group, metadata } = found;
-        if let Some(tailed) = self.files.get_mut(&id) {
-            tailed.group = Some(*group);
-            if tailed.has_seen(metadata) && tailed.path == *path {
-                return;
-            }
-            let file = match open(path, id) {
-                Ok(Some(file)) => file,
-                Ok(None) => return,
-                Err(error) => return self.cannot_read(path, &error),
-            };
-            if tailed.is_same(&file, path) {
-                tailed.path = path.to_owned();
-            } else {
-                tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
-                    "a file was truncated or written anew, and is read from its start");
-                let past = tailed.start_anew(path);
-                self.past.push(past);
-                let surplus = self.past.len().saturating_sub(PAST_MAX);
-                self.past.drain(..surplus);
-            }
-            tailed.note_seen(metadata);
-            tailed.file = Some(file);
+        let Some(tailed) = self.files.get_mut(&id) else { return };
+        tailed.group = Some(*group);
+        if tailed.has_seen(metadata) && tailed.path == *path {
             return;
         }
         let file = match open(path, id) {
@@ -341,21 +331,70 @@ impl Tail {
             Ok(None) => return,
             Err(error) => return self.cannot_read(path, &error),
         };
-        let mut tailed = Tailed::new(id, path.to_owned());
-        let known = self.files.values().map(|tailed| &tailed.identity).chain(&self.past);
-        let copied =
-            known.filter(|identity| identity.is_telling() && identity.is_beginning_of(&file));
-        if let Some(identity) = copied.max_by_key(|identity| identity.position) {
-            tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = identity.position,
-                "a file is the copy of one that was read, and is read on");
-            tailed.identity = identity.clone();
-        } else if self.context.settings.flag("skipToEnd") {
-            tailed.identity.position = metadata.len();
+        let is_replaced = tailed.is_replaced(metadata);
+        if !is_replaced && tailed.is_same(&file, path) {
+            tailed.path = path.to_owned();
+        } else {
+            tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
+                "a file was truncated or written anew, and is read from its start");
+            let before = tailed.start_anew(path);
+            if !is_replaced {
+                self.copies.note_truncated(id, before);
+            }
         }
-        tailed.group = Some(*group);
         tailed.note_seen(metadata);
         tailed.file = Some(file);
-        self.files.insert(id, tailed);
+    }
+
+    /// A file that nobody knows: a new one, or a copy.
+    fn meet(&mut self, id: FileId, found: &Found) {
+        let Found { path, group, metadata } = found.clone();
+        if let Some(stranger) = self.strangers.get_mut(&id) {
+            (stranger.path, stranger.group, stranger.metadata) = (path, group, metadata);
+            return;
+        }
+        let skips = self.context.settings.flag("skipToEnd");
+        if metadata.len() == 0 && !skips {
+            return;
+        }
+        match open(&path, id) {
+            Ok(Some(file)) => {
+                let stranger = Stranger::new(path, group, file, metadata);
+                self.strangers.insert(id, stranger);
+            }
+            Ok(None) => {}
+            Err(error) => self.cannot_read(&path, &error),
+        }
+    }
+
+    /// Decides of strangers what they are, if that can be told already.
+    fn judge(&mut self, found: &BTreeMap<FileId, Found>) {
+        let skips = self.context.settings.flag("skipToEnd");
+        for (id, mut stranger) in std::mem::take(&mut self.strangers) {
+            // One that is gone again cannot wait: it is read while it is open.
+            let verdict = match found.contains_key(&id) {
+                true => self.copies.judge(&mut stranger, &self.files, |id| found.contains_key(id)),
+                false => Verdict::New,
+            };
+            let mut tailed = Tailed::new(id, stranger.path.clone());
+            match verdict {
+                Verdict::Wait => {
+                    self.strangers.insert(id, stranger);
+                    continue;
+                }
+                Verdict::Copy(identity) => {
+                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position = identity.position,
+                        "a file is the copy of one that was read and truncated, and is read on");
+                    tailed.identity = identity;
+                }
+                Verdict::New if skips => tailed.identity.position = stranger.first_bytes,
+                Verdict::New => {}
+            }
+            tailed.group = Some(stranger.group);
+            tailed.note_seen(&stranger.metadata);
+            tailed.file = Some(stranger.file);
+            self.files.insert(id, tailed);
+        }
     }
 
     fn cannot_read(&self, path: &Path, error: &std::io::Error) {

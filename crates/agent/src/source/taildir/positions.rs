@@ -1,7 +1,8 @@
 //! Where the positions of files are kept.
 //!
 //! Flume's file is a list of `{"inode": 1, "pos": 2, "file": "/a"}`, in which Flume takes no other field. So what
-//! files are known by is in a second file beside it, whose name ends in `.marks`: the device, and hashes.
+//! files are known by is in a second file beside it, whose name ends in `.marks`: the device, when the
+//! file was made, and hashes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -62,7 +63,9 @@ impl Positions {
             let found = found.or_else(|| marks.get(&(inode, position, String::new())));
             let id = FileId { device: found.and_then(|marks| marks.device), inode };
             let marks = found.map(|marks| (marks.head, marks.tail));
-            files.push(Tailed::remembered(id, PathBuf::from(file), position, marks));
+            let mut tailed = Tailed::remembered(id, PathBuf::from(file), position, marks);
+            tailed.born = found.and_then(|marks| marks.born);
+            files.push(tailed);
         }
         Ok(files)
     }
@@ -90,7 +93,7 @@ impl Positions {
             positions.push(json!({ "inode": inode, "pos": position, "file": path }));
             let (head, tail) = (file.identity.head, file.identity.tail);
             marks.push(json!({
-                "inode": inode, "pos": position, "file": path, "device": file.id.device,
+                "inode": inode, "pos": position, "file": path, "device": file.id.device, "born": file.born,
                 "headLength": head.length, "headHash": format!("{:x}", head.hash),
                 "tailLength": tail.length, "tailHash": format!("{:x}", tail.hash),
             }));
@@ -111,6 +114,7 @@ impl Positions {
 /// What is noted of a position beside it.
 struct Marks {
     device: Option<u64>,
+    born: Option<u64>,
     head: Mark,
     tail: Mark,
 }
@@ -122,7 +126,7 @@ fn marks_of(entry: &Value) -> Option<((u64, u64, String), Marks)> {
     let head = Mark { length: number("headLength")?, hash: text("headHash")? };
     let tail = Mark { length: number("tailLength")?, hash: text("tailHash")? };
     let path = entry["file"].as_str().unwrap_or_default().to_owned();
-    let marks = Marks { device: number("device"), head, tail };
+    let marks = Marks { device: number("device"), born: number("born"), head, tail };
     Some(((number("inode")?, number("pos")?, path), marks))
 }
 
@@ -141,6 +145,7 @@ mod tests {
             let id = FileId { device: Some(device), inode: 7 };
             let mut file = Tailed::new(id, PathBuf::from(path));
             file.identity.advance(line, 5);
+            file.born = Some(device + 10);
             file
         };
         let files = [on(1, "/a", b"line\n"), on(2, "/b", b"same\n")];
@@ -150,7 +155,8 @@ mod tests {
         assert_eq!(text, flumes);
         let read = Positions::new(path.clone()).expect("is made").read().expect("is read");
         for (read, written) in read.iter().zip(&files) {
-            assert_eq!((read.id, read.identity.position), (written.id, 5));
+            assert_eq!((read.id, read.born), (written.id, written.born));
+            assert_eq!(read.identity.position, 5);
             assert_eq!(read.identity.head, written.identity.head);
             assert_eq!(read.identity.tail, written.identity.tail);
         }

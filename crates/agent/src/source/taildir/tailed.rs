@@ -1,15 +1,16 @@
 //! One file that is read while it grows.
 
 use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// How many bytes of a file's beginning, and before the position, tell it from others.
 pub(super) const MARK_BYTES: usize = 1024;
 
 /// Fewer bytes than these tell nothing about a copy: two files may begin with the same short line.
-const TELLING_BYTES: u64 = 32;
+pub(super) const TELLING_BYTES: u64 = 32;
 
 /// What was read of a file: how far, and by what it is known again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,12 +32,16 @@ pub(super) struct Mark {
     pub(super) hash: u64,
 }
 
+/// FNV-1a of 64 bits: a hash has to be the same in every process.
+const HASH_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn hash_on(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
 impl Mark {
     fn of(bytes: &[u8]) -> Mark {
-        // FNV-1a of 64 bits: it has to be the same in every process.
-        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = bytes.iter().fold(HASH_OF_NOTHING, |hash, byte| hash_on(hash, *byte));
         Mark { length: bytes.len() as u64, hash }
     }
 
@@ -50,7 +55,65 @@ impl Mark {
     }
 }
 
+/// A file's first bytes, which are compared with many marks.
+pub(super) struct Beginning {
+    /// Of the first byte, of the first two, and so on; before them that of nothing.
+    hashes: Vec<u64>,
+}
+
+impl Beginning {
+    pub(super) fn of(file: &File) -> io::Result<Beginning> {
+        let mut bytes = vec![0; MARK_BYTES];
+        let mut length = 0;
+        while length < MARK_BYTES {
+            match file.read_at(&mut bytes[length..], length as u64)? {
+                0 => break,
+                count => length += count,
+            }
+        }
+        let mut hashes = vec![HASH_OF_NOTHING];
+        let mut hash = HASH_OF_NOTHING;
+        for byte in &bytes[..length] {
+            hash = hash_on(hash, *byte);
+            hashes.push(hash);
+        }
+        Ok(Beginning { hashes })
+    }
+
+    /// Whether the file begins with what a mark is of.
+    pub(super) fn has(&self, head: Mark) -> bool {
+        let hash = usize::try_from(head.length).ok().and_then(|length| self.hashes.get(length));
+        hash == Some(&head.hash)
+    }
+}
+
+/// Whether another file begins with the first `bytes` of this one, by the first and the last KiB of them.
+pub(super) fn is_beginning(file: &File, bytes: u64, other: &File) -> io::Result<bool> {
+    let length = bytes.min(MARK_BYTES as u64);
+    let (mut ours, mut theirs) = (vec![0; length as usize], vec![0; length as usize]);
+    for offset in [0, bytes - length] {
+        file.read_exact_at(&mut ours, offset)?;
+        other.read_exact_at(&mut theirs, offset)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl Identity {
+    /// As if so much of a file had been read.
+    pub(super) fn of(file: &File, position: u64) -> io::Result<Identity> {
+        let length = position.min(MARK_BYTES as u64);
+        let read = |offset| {
+            let mut bytes = vec![0; length as usize];
+            file.read_exact_at(&mut bytes, offset).map(|()| bytes)
+        };
+        let (head_bytes, tail_bytes) = (read(0)?, read(position - length)?);
+        let (head, tail) = (Mark::of(&head_bytes), Mark::of(&tail_bytes));
+        Ok(Identity { position, head, tail, head_bytes, tail_bytes })
+    }
+
     /// Notes that the bytes up to `end` were read.
     pub(super) fn advance(&mut self, raw: &[u8], end: u64) {
         let is_from_start = self.position == self.head_bytes.len() as u64;
@@ -100,6 +163,8 @@ impl FileId {
 pub(super) struct Tailed {
     pub(super) id: FileId,
     pub(super) path: PathBuf,
+    /// When the file was made, if its file system says so. An inode that got another file has another time.
+    pub(super) born: Option<u64>,
     pub(super) identity: Identity,
     /// Its set, once it was seen.
     pub(super) group: Option<usize>,
@@ -119,6 +184,7 @@ impl Tailed {
         Tailed {
             id,
             path,
+            born: None,
             identity: Identity::default(),
             group: None,
             file: None,
@@ -151,10 +217,16 @@ impl Tailed {
     }
 
     pub(super) fn note_seen(&mut self, metadata: &Metadata) {
+        self.born = born(metadata).or(self.born);
         self.seen = Some((metadata.len(), modified(metadata)));
     }
 
-    /// Whether the file is still the one that was read. Without marks, as Flume leaves a position, its path has to be
+    /// Whether the inode is another file's now.
+    pub(super) fn is_replaced(&self, metadata: &Metadata) -> bool {
+        matches!((self.born, born(metadata)), (Some(before), Some(now)) if before != now)
+    }
+
+    /// Whether the content is still the one that was read. Without marks, as Flume leaves a position, its path has to be
     /// the same, too.
     pub(super) fn is_same(&self, file: &File, path: &Path) -> bool {
         let is_marked = self.identity.tail.length > 0;
@@ -169,8 +241,14 @@ impl Tailed {
     }
 }
 
-fn modified(metadata: &Metadata) -> SystemTime {
-    metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH)
+pub(super) fn modified(metadata: &Metadata) -> SystemTime {
+    metadata.modified().unwrap_or(UNIX_EPOCH)
+}
+
+/// In nanoseconds since 1970.
+fn born(metadata: &Metadata) -> Option<u64> {
+    let since = metadata.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
 }
 
 #[cfg(test)]

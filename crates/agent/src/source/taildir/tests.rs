@@ -132,3 +132,133 @@ fn a_file_is_found_again_when_its_device_has_another_number() {
     tailing.start_again();
     assert_eq!(tailing.look(), ["three"]);
 }
+
+const REPORT: &str = "backup started\nbackup finished without errors: 0 files changed\n";
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn files_that_begin_alike_are_each_read_from_the_start() {
+    let mut tailing = Tailing::new("");
+    tailing.tail.copies.patience = Duration::ZERO;
+    for day in 1..=5 {
+        tailing.write(&format!("backup-{day}.log"), REPORT);
+        assert_eq!(tailing.look(), lines(REPORT), "day {day}");
+    }
+    // As a log with a banner that is renamed, also when its new file gets the old inode.
+    let header = "#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query\n";
+    tailing.write("w3c.log", format!("{header}first\n"));
+    assert_eq!(tailing.look(), [header.trim_end(), "first"]);
+    fs::rename(tailing.path("w3c.log"), tailing.path("w3c.log.1")).expect("is renamed");
+    tailing.write("w3c.log", header);
+    assert_eq!(tailing.look(), [header.trim_end()]);
+    fs::remove_file(tailing.path("w3c.log")).expect("is removed");
+    assert!(tailing.look().is_empty());
+    tailing.write("w3c.log", header);
+    assert_eq!(tailing.look(), [header.trim_end()]);
+}
+
+#[test]
+fn a_file_that_begins_as_another_waits_for_its_truncation_and_not_for_ever() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", REPORT);
+    assert_eq!(tailing.look(), lines(REPORT));
+    tailing.write("a.log.1", REPORT);
+    assert!(tailing.look().is_empty());
+    tailing.tail.copies.patience = Duration::ZERO;
+    assert_eq!(tailing.look(), lines(REPORT));
+    // One that is gone meanwhile is read at once.
+    tailing.tail.copies.patience = Duration::from_secs(3600);
+    tailing.write("a.log.2", REPORT);
+    assert!(tailing.look().is_empty());
+    fs::remove_file(tailing.path("a.log.2")).expect("is removed");
+    assert_eq!(tailing.look(), lines(REPORT));
+}
+
+#[test]
+fn copies_of_truncated_files_are_read_on_whenever_a_look_falls() {
+    let long: String = (0..500).map(|number| format!("line {number} of the log\n")).collect();
+    for text in [REPORT, &*long] {
+        // Both are done before the look.
+        let mut tailing = Tailing::new("");
+        tailing.tail.copies.patience = Duration::from_secs(3600);
+        tailing.write("a.log", text);
+        while !tailing.look().is_empty() {}
+        tailing.append("a.log", "unread\n");
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.1")).expect("is copied");
+        tailing.write("a.log", "");
+        assert_eq!(tailing.look(), ["unread"]);
+        tailing.append("a.log", "next\n");
+        assert_eq!(tailing.look(), ["next"]);
+
+        // A look falls between, and lines between copy and truncation are read, too.
+        tailing.append("a.log", text);
+        while !tailing.look().is_empty() {}
+        tailing.append("a.log", "unread\n");
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.2")).expect("is copied");
+        tailing.append("a.log", "late\n");
+        assert_eq!(tailing.look(), ["unread", "late"]);
+        assert!(tailing.look().is_empty());
+        tailing.write("a.log", "anew\n");
+        assert_eq!(tailing.look(), ["anew"]);
+
+        // The copy is not complete when a look sees it.
+        tailing.append("a.log", text);
+        while !tailing.look().is_empty() {}
+        let whole = fs::read(tailing.path("a.log")).expect("is there");
+        tailing.write("a.log.3", &whole[..whole.len() - 30]);
+        assert!(tailing.look().is_empty());
+        tailing.write("a.log.3", &whole);
+        assert!(tailing.look().is_empty());
+        tailing.write("a.log", "");
+        assert!(tailing.look().is_empty());
+
+        // The agent was away.
+        tailing.append("a.log", text);
+        while !tailing.look().is_empty() {}
+        tailing.tail.note();
+        tailing.append("a.log", "unread\n");
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.4")).expect("is copied");
+        tailing.write("a.log", "last\n");
+        tailing.start_again();
+        let mut came = tailing.look();
+        came.sort();
+        assert_eq!(came, ["last", "unread"]);
+    }
+}
+
+#[test]
+fn what_was_written_after_a_truncation_is_no_copy_and_each_has_one() {
+    let mut tailing = Tailing::new("");
+    tailing.tail.copies.patience = Duration::ZERO;
+    tailing.write("a.log", REPORT);
+    assert_eq!(tailing.look(), lines(REPORT));
+    tailing.write("a.log", "");
+    assert!(tailing.look().is_empty());
+    tailing.write("later.log", REPORT);
+    let later = SystemTime::now() + Duration::from_secs(1);
+    let file = fs::OpenOptions::new().append(true).open(tailing.path("later.log"));
+    file.expect("is there").set_modified(later).expect("is set");
+    assert_eq!(tailing.look(), lines(REPORT));
+    tailing.write("a.log", REPORT);
+    assert_eq!(tailing.look(), lines(REPORT));
+    for name in ["a.log.1", "a.log.2"] {
+        fs::copy(tailing.path("a.log"), tailing.path(name)).expect("is copied");
+    }
+    tailing.write("a.log", "");
+    assert_eq!(tailing.look(), lines(REPORT));
+}
+
+#[test]
+fn a_file_that_got_the_inode_of_one_with_the_same_content_is_another() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", REPORT);
+    assert_eq!(tailing.look(), lines(REPORT));
+    let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+    let known = tailing.tail.files.get_mut(&id).expect("is known");
+    *known.born.as_mut().expect("the file system says when a file was made") -= 1;
+    known.path = PathBuf::from("/old.log");
+    assert_eq!(tailing.look(), lines(REPORT));
+}
