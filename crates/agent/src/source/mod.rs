@@ -9,6 +9,7 @@ pub(crate) mod exec;
 pub(crate) mod forward;
 pub(crate) mod generated;
 pub(crate) mod http;
+mod identity;
 pub(crate) mod journald;
 pub(crate) mod kafka;
 mod listener;

@@ -14,8 +14,9 @@ use std::fs::{File, Metadata};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::super::identity::{Beginning, FileId, Identity, TELLING_BYTES, is_beginning, modified};
 use super::open;
-use super::tailed::{Beginning, FileId, Identity, TELLING_BYTES, Tailed, is_beginning, modified};
+use super::tailed::Tailed;
 
 /// How long a file that may be a copy waits for the truncation, since it has grown last.
 const COPY_PATIENCE: Duration = Duration::from_secs(5);

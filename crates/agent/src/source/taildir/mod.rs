@@ -24,7 +24,8 @@ use tokio::runtime::Handle;
 
 use self::copies::{Copies, Stranger, Verdict};
 use self::positions::Positions;
-use self::tailed::{FileId, Tailed, modified};
+use self::tailed::Tailed;
+use super::identity::{FileId, modified};
 use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::super::identity::{FileId, Identity, Mark};
 use super::super::write_whole;
-use super::tailed::{FileId, Mark, Tailed};
+use super::tailed::Tailed;
 
 #[derive(Debug)]
 pub(super) struct Positions {
@@ -91,12 +92,13 @@ impl Positions {
             let (inode, position) = (file.id.inode, file.identity.position);
             let path = file.path.display().to_string();
             positions.push(json!({ "inode": inode, "pos": position, "file": path }));
-            let (head, tail) = (file.identity.head, file.identity.tail);
-            marks.push(json!({
-                "inode": inode, "pos": position, "file": path, "device": file.id.device, "born": file.born,
-                "headLength": head.length, "headHash": format!("{:x}", head.hash),
-                "tailLength": tail.length, "tailHash": format!("{:x}", tail.hash),
-            }));
+            let mut mark = file.identity.marks();
+            mark["inode"] = json!(inode);
+            mark["pos"] = json!(position);
+            mark["file"] = json!(path);
+            mark["device"] = json!(file.id.device);
+            mark["born"] = json!(file.born);
+            marks.push(mark);
         }
         let text = Value::Array(positions).to_string();
         if text == self.written {
@@ -122,9 +124,7 @@ struct Marks {
 /// The marks of an entry, by the position that they belong to.
 fn marks_of(entry: &Value) -> Option<((u64, u64, String), Marks)> {
     let number = |name: &str| entry[name].as_u64();
-    let text = |name: &str| u64::from_str_radix(entry[name].as_str()?, 16).ok();
-    let head = Mark { length: number("headLength")?, hash: text("headHash")? };
-    let tail = Mark { length: number("tailLength")?, hash: text("tailHash")? };
+    let (head, tail) = Identity::marks_of(entry)?;
     let path = entry["file"].as_str().unwrap_or_default().to_owned();
     let marks = Marks { device: number("device"), born: number("born"), head, tail };
     Some(((number("inode")?, number("pos")?, path), marks))

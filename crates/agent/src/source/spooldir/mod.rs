@@ -3,16 +3,20 @@
 //! How far the file that is being read has been delivered is noted in `trackerDir` after each batch. A kill in
 //! between repeats one batch.
 
+mod notes;
+#[cfg(test)]
+mod tests;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use regex_lite::Regex;
-use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread, write_whole};
+use self::notes::Notes;
+use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -141,9 +145,6 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[],
 };
 
-/// The name of the note in the tracker directory.
-const NOTE: &str = "logway-position.json";
-
 /// How deep directories below are looked into.
 const DEPTH_MAX: usize = 32;
 
@@ -158,6 +159,7 @@ struct Spool {
     context: SourceContext,
     directory: PathBuf,
     tracker: PathBuf,
+    notes: Notes,
     include: Regex,
     ignore: Regex,
     /// Headers for a file's path and its name.
@@ -180,10 +182,11 @@ impl Spool {
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
-        Ok(Spool { directory, tracker, include, ignore, path_header, name_header, context })
+        let notes = Notes::read(&tracker);
+        Ok(Spool { directory, tracker, notes, include, ignore, path_header, name_header, context })
     }
 
-    fn run(self, handle: &Handle) {
+    fn run(mut self, handle: &Handle) {
         let pause = self.context.settings.millis("pollDelay");
         loop {
             let read = match self.next_file() {
@@ -220,9 +223,7 @@ impl Spool {
             found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
         }
         // What was begun comes first.
-        let begun =
-            self.note().map(|note| PathBuf::from(note["file"].as_str().unwrap_or_default()));
-        let first = begun.and_then(|begun| found.iter().find(|(_, path)| *path == begun));
+        let first = found.iter().find(|(_, path)| self.notes.has(path));
         Ok(first.or(found.first()).map(|(_, path)| path.clone()))
     }
 
@@ -258,33 +259,21 @@ impl Spool {
         Ok(())
     }
 
-    fn note(&self) -> Option<Value> {
-        let text = fs::read_to_string(self.tracker.join(NOTE)).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    fn write_note(&self, path: &Path, offset: u64) -> Result<(), String> {
-        let note = json!({ "file": path.display().to_string(), "position": offset });
-        write_whole(&self.tracker.join(NOTE), note.to_string().as_bytes()).map_err(|error| {
-            format!("cannot note a position in {}: {error}", self.tracker.display())
-        })
-    }
-
     /// Reads a file to its end; `false` if the agent ends before.
-    fn read(&self, path: &Path, handle: &Handle) -> Result<bool, String> {
-        let settings = &self.context.settings;
+    fn read(&mut self, path: &Path, handle: &Handle) -> Result<bool, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let file = File::open(path).map_err(failed)?;
         let before = file.metadata().map_err(failed)?;
-        let note = self.note().filter(|note| note["file"] == path.display().to_string().as_str());
-        let mut offset = note.and_then(|note| note["position"].as_u64()).unwrap_or(0);
+        let mut note = self.notes.of(path, &file, &before);
+        let settings = &self.context.settings;
         let (lines_max, line_max) =
             (settings.size("batchSize"), settings.size("deserializer.maxLineLength"));
         loop {
             if self.context.stop.is_set() {
                 return Ok(false);
             }
-            let batch = read_lines(&file, offset, lines_max, line_max, true).map_err(failed)?;
+            let position = note.identity.position;
+            let batch = read_lines(&file, position, lines_max, line_max, true).map_err(failed)?;
             if batch.lines.is_empty() {
                 break;
             }
@@ -292,8 +281,11 @@ impl Spool {
             if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
                 return Ok(false);
             }
-            offset = batch.end;
-            self.write_note(path, offset)?;
+            note.identity.advance(&batch.raw, batch.end);
+            let written = self.notes.write(path, &note);
+            written.map_err(|error| {
+                format!("cannot note a position in {}: {error}", self.tracker.display())
+            })?;
         }
         let after = fs::metadata(path).map_err(failed)?;
         if after.len() != before.len() || after.modified().ok() != before.modified().ok() {
@@ -315,7 +307,7 @@ impl Spool {
         event
     }
 
-    fn retire(&self, path: &Path) -> Result<(), String> {
+    fn retire(&mut self, path: &Path) -> Result<(), String> {
         let settings = &self.context.settings;
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         if settings.is("deletePolicy", "immediate") {
@@ -333,9 +325,6 @@ impl Spool {
             }
             fs::rename(path, &done).map_err(failed)?;
         }
-        match fs::remove_file(self.tracker.join(NOTE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(()),
-        }
+        self.notes.remove(path).map_err(failed)
     }
 }
