@@ -78,7 +78,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "idleTimeout",
             Kind::Number(1, i64::MAX, "ms"),
             Fallback::Is("120000"),
-            "After so long without a line a file is closed.",
+            "After so long without a line a file is closed. A last line without its end is an event then, and what is \
+             written behind it later is another one.",
         ),
         key(
             "writePosInterval",
@@ -156,8 +157,13 @@ struct Tail {
     /// Files that were found, and may be copies.
     strangers: HashMap<FileId, Stranger>,
     copies: Copies,
+    gone_patience: Duration,
     noted_at: Instant,
 }
+
+/// A file that was deleted, or renamed to where no set is, is closed when it has not grown for so long: those who write
+/// into it open the new one a moment later.
+const GONE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
@@ -190,7 +196,8 @@ impl Tail {
             files.insert(tailed.id, tailed);
         }
         let (strangers, copies, noted_at) = (HashMap::new(), Copies::new(), Instant::now());
-        Ok(Tail { context, groups, positions, files, strangers, copies, noted_at })
+        let gone_patience = GONE_PATIENCE;
+        Ok(Tail { context, groups, positions, files, strangers, copies, gone_patience, noted_at })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -207,6 +214,21 @@ impl Tail {
             let pause = pause.min(note_interval);
             if self.context.stop.is_set() || handle.block_on(self.context.stop.sleep(pause)) {
                 break;
+            }
+        }
+        self.end(handle);
+    }
+
+    /// What cannot be found any more is read to its end: the next start has no way to it. A last line without its end
+    /// stays where it is in other files.
+    fn end(&mut self, handle: &Handle) {
+        let gone = self.files.values().filter(|tailed| tailed.is_gone && tailed.file.is_some());
+        for id in gone.map(|tailed| tailed.id).collect::<Vec<_>>() {
+            self.close(id, handle);
+            if let Some(left) = self.files.get(&id).filter(|tailed| tailed.file.is_some()) {
+                self.context.delivery.counters().malformed.add(1);
+                tracing::error!(source = self.context.delivery.source(), path = %left.path.display(), position = left.identity.position,
+                    "the agent ends, and the last lines of a file that is gone are not read");
             }
         }
         self.note();
@@ -226,9 +248,15 @@ impl Tail {
             order.push((modified(&found.metadata), *id));
         }
         self.judge(&found);
-        let idle = self.context.settings.millis("idleTimeout");
+        for (id, tailed) in &mut self.files {
+            tailed.is_gone = !found.contains_key(id);
+            if !tailed.is_gone {
+                tailed.found_at = Instant::now();
+                tailed.is_noted_only = false;
+            }
+        }
         // Files that are open and were renamed out of sight are read to their ends.
-        for (id, tailed) in self.files.iter().filter(|(id, _)| !found.contains_key(id)) {
+        for (id, tailed) in self.files.iter().filter(|(_, tailed)| tailed.is_gone) {
             if tailed.file.is_some() {
                 order.push((SystemTime::UNIX_EPOCH, *id));
             }
@@ -241,19 +269,37 @@ impl Tail {
                 return has_read;
             }
         }
-        for (id, tailed) in &mut self.files {
-            let is_gone = !found.contains_key(id);
-            if !is_gone {
-                tailed.found_at = Instant::now();
-                tailed.is_noted_only = false;
-            }
-            if tailed.read_at.elapsed() >= idle || is_gone && tailed.is_at_end {
-                tailed.file = None;
-            }
-        }
+        self.close_quiet(handle);
         self.files
             .retain(|_, tailed| tailed.file.is_some() || tailed.found_at.elapsed() < FORGET_AFTER);
         has_read
+    }
+
+    /// Closes files into which nobody writes any more.
+    fn close_quiet(&mut self, handle: &Handle) {
+        let idle = self.context.settings.millis("idleTimeout");
+        let mut quiet = Vec::new();
+        for (id, tailed) in &mut self.files {
+            let is_done = tailed.is_gone && tailed.is_at_end;
+            let patience = if is_done { idle.min(self.gone_patience) } else { idle };
+            if tailed.quiet_for().is_some_and(|quiet_for| quiet_for >= patience) {
+                quiet.push(*id);
+            }
+        }
+        for id in quiet {
+            self.close(id, handle);
+        }
+    }
+
+    /// Reads a file to its end, also a last line without its end, and closes it. While channels take nothing, it stays open.
+    fn close(&mut self, id: FileId, handle: &Handle) {
+        while self.read_batch(id, true, handle) {}
+        let Some(tailed) = self.files.get_mut(&id) else { return };
+        let metadata = tailed.file.as_ref().and_then(|file| file.metadata().ok());
+        let is_whole = metadata.is_none_or(|metadata| metadata.len() <= tailed.identity.position);
+        if is_whole || !self.context.stop.is_set() {
+            tailed.file = None;
+        }
     }
 
     /// The files that match now.
@@ -406,7 +452,7 @@ impl Tail {
     fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
         let mut has_read = false;
         for _ in 0..self.context.settings.number("maxBatchCount") {
-            if !self.read_batch(id, handle) {
+            if !self.read_batch(id, false, handle) {
                 break;
             }
             has_read = true;
@@ -419,14 +465,14 @@ impl Tail {
         has_read
     }
 
-    /// Delivers the next lines of one file; whether there were any.
-    fn read_batch(&mut self, id: FileId, handle: &Handle) -> bool {
+    /// Delivers the next lines of one file; whether there were any. With `takes_rest` a last line counts that has no end.
+    fn read_batch(&mut self, id: FileId, takes_rest: bool, handle: &Handle) -> bool {
         let settings = &self.context.settings;
         let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
         let Some(tailed) = self.files.get_mut(&id) else { return false };
         let Some(file) = &tailed.file else { return false };
         let position = tailed.identity.position;
-        let batch = match read_lines(file, position, lines_max, line_max, false) {
+        let mut batch = match read_lines(file, position, lines_max, line_max, takes_rest) {
             Ok(batch) => batch,
             Err(error) => {
                 tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
@@ -437,14 +483,19 @@ impl Tail {
         if tailed.is_at_end {
             return false;
         }
+        if batch.lines[0].line.is_empty() && tailed.is_in_line() {
+            batch.lines.remove(0);
+        }
         let group = tailed.group.and_then(|group| self.groups.get(group));
         let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
         let events = events(&self.context, &tailed.path, headers, &batch);
-        if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
+        if !events.is_empty()
+            && !handle.block_on(self.context.delivery.insist(events, &self.context.stop))
+        {
             return false;
         }
         tailed.identity.advance(&batch.raw, batch.end);
-        tailed.read_at = Instant::now();
+        tailed.active_at = Instant::now();
         true
     }
 

@@ -1,8 +1,9 @@
 //! One file that is read while it grows.
 
 use std::fs::{File, Metadata};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::super::identity::{FileId, Identity, Mark, born, modified};
 
@@ -18,13 +19,18 @@ pub(super) struct Tailed {
     pub(super) group: Option<usize>,
     /// While lines come.
     pub(super) file: Option<File>,
-    pub(super) read_at: Instant,
+    /// When a line of it was delivered last, or it has grown.
+    pub(super) active_at: Instant,
     /// When a look found it last.
     pub(super) found_at: Instant,
     /// Whether no look of this process has found it: it is what an earlier one has noted.
     pub(super) is_noted_only: bool,
+    /// Whether the last look did not find it.
+    pub(super) is_gone: bool,
     pub(super) is_at_end: bool,
     seen: Option<(u64, SystemTime)>,
+    /// How long it was when it was asked last, while it is open.
+    open_bytes: u64,
 }
 
 impl Tailed {
@@ -36,11 +42,13 @@ impl Tailed {
             identity: Identity::default(),
             group: None,
             file: None,
-            read_at: Instant::now(),
+            active_at: Instant::now(),
             found_at: Instant::now(),
             is_noted_only: false,
+            is_gone: false,
             is_at_end: false,
             seen: None,
+            open_bytes: 0,
         }
     }
 
@@ -66,6 +74,25 @@ impl Tailed {
     pub(super) fn note_seen(&mut self, metadata: &Metadata) {
         self.born = born(metadata).or(self.born);
         self.seen = Some((metadata.len(), modified(metadata)));
+    }
+
+    /// How long nothing was read of it and nothing written into it; nothing if it is not open.
+    pub(super) fn quiet_for(&mut self) -> Option<Duration> {
+        let metadata = self.file.as_ref()?.metadata();
+        let bytes = metadata.map_or(self.open_bytes, |metadata| metadata.len());
+        if bytes != self.open_bytes {
+            (self.open_bytes, self.active_at) = (bytes, Instant::now());
+        }
+        Some(self.active_at.elapsed())
+    }
+
+    /// Whether the line that ends at the position was delivered without its end, so that its end is no line.
+    pub(super) fn is_in_line(&self) -> bool {
+        let (Some(file), Some(before)) = (&self.file, self.identity.position.checked_sub(1)) else {
+            return false;
+        };
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, before).is_ok() && byte != *b"\n"
     }
 
     /// Whether the inode is another file's now.

@@ -16,14 +16,14 @@ use crate::selector::Selector;
 use crate::stop::{Stop, Stopper};
 use crate::tests::toml;
 
-/// A source whose looks are taken one by one. Its files are in `logs`.
+/// A source whose looks are taken one by one. Its files are in `logs`, and nothing is waited for.
 struct Tailing {
     folder: TempDir,
     more: String,
     runtime: Runtime,
     channel: Arc<Channel>,
     tail: Tail,
-    _stopper: Stopper,
+    stopper: Stopper,
 }
 
 impl Tailing {
@@ -33,7 +33,7 @@ impl Tailing {
         let runtime = Runtime::new().expect("is made");
         let (stopper, stop) = Stopper::new();
         let (tail, channel) = runtime.block_on(tail(folder.path(), more, stop));
-        Tailing { folder, more: more.to_owned(), runtime, channel, tail, _stopper: stopper }
+        Tailing { folder, more: more.to_owned(), runtime, channel, tail, stopper }
     }
 
     /// As a kill and a start: what was noted last is all that is known.
@@ -41,7 +41,7 @@ impl Tailing {
         let (stopper, stop) = Stopper::new();
         let started = self.runtime.block_on(tail(self.folder.path(), &self.more, stop));
         (self.tail, self.channel) = started;
-        self._stopper = stopper;
+        self.stopper = stopper;
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -59,12 +59,22 @@ impl Tailing {
 
     /// The bodies that one look brings.
     fn look(&mut self) -> Vec<String> {
-        let body = |event: &Event| String::from_utf8_lossy(&event.body).into_owned();
         self.look_for_events().iter().map(body).collect()
+    }
+
+    /// As a SIGTERM: the bodies that come then.
+    fn end(&mut self) -> Vec<String> {
+        self.stopper.stop();
+        self.tail.end(self.runtime.handle());
+        self.taken().iter().map(body).collect()
     }
 
     fn look_for_events(&mut self) -> Vec<Event> {
         self.tail.round(self.runtime.handle());
+        self.taken()
+    }
+
+    fn taken(&self) -> Vec<Event> {
         let mut found = Vec::new();
         loop {
             let taken = self.channel.take(1000, Duration::ZERO);
@@ -76,6 +86,10 @@ impl Tailing {
             self.runtime.block_on(taken.commit()).expect("is committed");
         }
     }
+}
+
+fn body(event: &Event) -> String {
+    String::from_utf8_lossy(&event.body).into_owned()
 }
 
 async fn tail(folder: &Path, more: &str, stop: Stop) -> (Tail, Arc<Channel>) {
@@ -261,4 +275,66 @@ fn a_file_that_got_the_inode_of_one_with_the_same_content_is_another() {
     *known.born.as_mut().expect("the file system says when a file was made") -= 1;
     known.path = PathBuf::from("/old.log");
     assert_eq!(tailing.look(), lines(REPORT));
+}
+
+/// Makes a file as quiet as one is into which nobody has written for the idle time.
+fn quieten(tailing: &mut Tailing, name: &str) {
+    let id = FileId::of(&fs::metadata(tailing.path(name)).expect("is there"));
+    let tailed = tailing.tail.files.get_mut(&id).expect("is known");
+    tailed.active_at = Instant::now().checked_sub(Duration::from_secs(121)).expect("is a time");
+}
+
+#[test]
+fn a_last_line_without_its_end_is_an_event_when_its_file_is_quiet() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\ntw");
+    assert_eq!(tailing.look(), ["one"]);
+    assert!(tailing.look().is_empty());
+    // As long as the line grows it is waited for.
+    quieten(&mut tailing, "a.log");
+    tailing.append("a.log", "o");
+    assert!(tailing.look().is_empty());
+    quieten(&mut tailing, "a.log");
+    assert_eq!(tailing.look(), ["two"]);
+    assert!(tailing.look().is_empty());
+    // Its end is no line of its own; more of it is.
+    tailing.append("a.log", "\r\n\nthree");
+    assert_eq!(tailing.look(), [""]);
+    quieten(&mut tailing, "a.log");
+    assert_eq!(tailing.look(), ["three"]);
+    tailing.tail.note();
+    tailing.start_again();
+    tailing.append("a.log", " and more\nfour\n");
+    assert_eq!(tailing.look(), [" and more", "four"]);
+    // At the end of the agent it stays, for the next start.
+    tailing.append("a.log", "fi");
+    assert!(tailing.look().is_empty());
+    assert!(tailing.end().is_empty());
+    tailing.append("a.log", "ve\n");
+    tailing.start_again();
+    assert_eq!(tailing.look(), ["five"]);
+}
+
+#[test]
+fn a_last_line_of_a_file_that_is_gone_is_an_event() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\ntwo");
+    assert_eq!(tailing.look(), ["one"]);
+    // Who writes into it still has it open after it was renamed.
+    let elsewhere = tailing.folder.path().join("elsewhere");
+    fs::rename(tailing.path("a.log"), &elsewhere).expect("is renamed");
+    assert!(tailing.look().is_empty());
+    let mut file = fs::OpenOptions::new().append(true).open(&elsewhere).expect("is there");
+    io::Write::write_all(&mut file, b" and more\nthree").expect("is written");
+    assert_eq!(tailing.look(), ["two and more"]);
+    tailing.tail.gone_patience = Duration::ZERO;
+    assert_eq!(tailing.look(), ["three"]);
+    assert!(tailing.tail.files.values().all(|tailed| tailed.file.is_none()));
+
+    tailing.tail.gone_patience = GONE_PATIENCE;
+    tailing.write("b.log", "four\nfive");
+    assert_eq!(tailing.look(), ["four"]);
+    fs::remove_file(tailing.path("b.log")).expect("is removed");
+    assert!(tailing.look().is_empty());
+    assert_eq!(tailing.end(), ["five"]);
 }
