@@ -16,6 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -41,7 +42,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
           read on in its copy if the copy is among the files, and a new file that got an old inode is read from its \
           start. A file that begins like another one is its copy only if that one was truncated then; it is read up to \
           5 s later, so that this can be told. A copy of a file that is not truncated, and a file that an editor has \
-          written anew, are read as a whole. After a kill, lines since the last note of positions come again.",
+          written anew, are read as a whole. What is known of a file is kept while it is not \
+          there, for 7 days and of 10,000 such files, and for longer while its directory is away or empty. After a kill, \
+          lines since the last note of positions come again.",
     keys: &[
         key("filegroups", Kind::Names, Fallback::Required, "Names for sets of files."),
         key(
@@ -165,8 +168,12 @@ struct Tail {
 /// into it open the new one a moment later.
 const GONE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// What is known of a file that is not there is kept for so long: the directory may be away, or empty because nothing is
+/// mounted there.
+const FORGET_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Of so many files at most; of others than those that were found last nothing is kept then.
+const GONE_MAX: usize = FILES_MAX;
 
 impl Tail {
     fn new(context: SourceContext) -> Result<Tail, String> {
@@ -196,8 +203,16 @@ impl Tail {
             files.insert(tailed.id, tailed);
         }
         let (strangers, copies, noted_at) = (HashMap::new(), Copies::new(), Instant::now());
-        let gone_patience = GONE_PATIENCE;
-        Ok(Tail { context, groups, positions, files, strangers, copies, gone_patience, noted_at })
+        Ok(Tail {
+            context,
+            groups,
+            positions,
+            files,
+            strangers,
+            copies,
+            gone_patience: GONE_PATIENCE,
+            noted_at,
+        })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -236,7 +251,7 @@ impl Tail {
 
     /// Looks at all files, and reads what has come; whether anything has.
     fn round(&mut self, handle: &Handle) -> bool {
-        let found = self.look();
+        let (found, away) = self.look();
         self.find_again(&found);
         let mut order: Vec<(SystemTime, FileId)> = Vec::new();
         // Before strangers are judged, it has to be known which files were truncated.
@@ -250,9 +265,10 @@ impl Tail {
         self.judge(&found);
         for (id, tailed) in &mut self.files {
             tailed.is_gone = !found.contains_key(id);
-            if !tailed.is_gone {
+            tailed.is_noted_only &= tailed.is_gone;
+            // Of a directory that is away nothing can be said.
+            if !tailed.is_gone || tailed.path.parent().is_some_and(|folder| away.contains(folder)) {
                 tailed.found_at = Instant::now();
-                tailed.is_noted_only = false;
             }
         }
         // Files that are open and were renamed out of sight are read to their ends.
@@ -270,8 +286,7 @@ impl Tail {
             }
         }
         self.close_quiet(handle);
-        self.files
-            .retain(|_, tailed| tailed.file.is_some() || tailed.found_at.elapsed() < FORGET_AFTER);
+        self.forget();
         has_read
     }
 
@@ -296,15 +311,34 @@ impl Tail {
         while self.read_batch(id, true, handle) {}
         let Some(tailed) = self.files.get_mut(&id) else { return };
         let metadata = tailed.file.as_ref().and_then(|file| file.metadata().ok());
-        let is_whole = metadata.is_none_or(|metadata| metadata.len() <= tailed.identity.position);
+        let is_whole =
+            metadata.as_ref().is_none_or(|metadata| metadata.len() <= tailed.identity.position);
         if is_whole || !self.context.stop.is_set() {
+            tailed.is_deleted = metadata.is_some_and(|metadata| metadata.nlink() == 0);
             tailed.file = None;
         }
     }
 
-    /// The files that match now.
-    fn look(&self) -> BTreeMap<FileId, Found> {
+    /// Forgets files that were deleted, and those that are gone for long or are too many.
+    fn forget(&mut self) {
+        self.files.retain(|_, tailed| {
+            tailed.file.is_some() || !tailed.is_deleted && tailed.found_at.elapsed() < FORGET_AFTER
+        });
+        let gone = self.files.values().filter(|tailed| tailed.is_gone && tailed.file.is_none());
+        let mut gone: Vec<(Instant, FileId)> =
+            gone.map(|tailed| (tailed.found_at, tailed.id)).collect();
+        let surplus = gone.len().saturating_sub(GONE_MAX);
+        if surplus > 0 {
+            gone.sort_unstable();
+            gone[..surplus].iter().for_each(|(_, id)| _ = self.files.remove(id));
+        }
+    }
+
+    /// The files that match now, and the directories that are away: they cannot be looked into, or nothing is there.
+    fn look(&self) -> (BTreeMap<FileId, Found>, HashSet<PathBuf>) {
         let mut found = BTreeMap::new();
+        let folders = self.groups.iter().map(|group| group.directory.clone());
+        let mut away: HashSet<PathBuf> = folders.collect();
         for (index, group) in self.groups.iter().enumerate() {
             let entries = match fs::read_dir(&group.directory) {
                 Ok(entries) => entries,
@@ -324,13 +358,14 @@ impl Tail {
                 }
                 if found.len() >= FILES_MAX {
                     tracing::error!(source = self.context.delivery.source(), max = FILES_MAX, path = %path.display(), "there are too many files: some are not read");
-                    return found;
+                    return (found, away);
                 }
+                away.remove(&group.directory);
                 let id = FileId::of(&metadata);
                 found.entry(id).or_insert(Found { path, group: index, metadata });
             }
         }
-        found
+        (found, away)
     }
 
     /// Finds files again that were noted on another device: a file system may get another number with each start of

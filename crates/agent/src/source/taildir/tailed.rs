@@ -27,6 +27,8 @@ pub(super) struct Tailed {
     pub(super) is_noted_only: bool,
     /// Whether the last look did not find it.
     pub(super) is_gone: bool,
+    /// Whether it had no name any more when it was closed.
+    pub(super) is_deleted: bool,
     pub(super) is_at_end: bool,
     seen: Option<(u64, SystemTime)>,
     /// How long it was when it was asked last, while it is open.
@@ -46,6 +48,7 @@ impl Tailed {
             found_at: Instant::now(),
             is_noted_only: false,
             is_gone: false,
+            is_deleted: false,
             is_at_end: false,
             seen: None,
             open_bytes: 0,

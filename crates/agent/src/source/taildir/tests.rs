@@ -338,3 +338,75 @@ fn a_last_line_of_a_file_that_is_gone_is_an_event() {
     assert!(tailing.look().is_empty());
     assert_eq!(tailing.end(), ["five"]);
 }
+
+/// As if so much time had passed since each file was found last.
+fn age(tailing: &mut Tailing, time: Duration) {
+    for tailed in tailing.tail.files.values_mut() {
+        tailed.found_at = tailed.found_at.checked_sub(time).expect("is a time");
+    }
+}
+
+#[test]
+fn a_directory_that_is_away_for_long_comes_back_and_is_read_on() {
+    let mut tailing = Tailing::new("");
+    let (logs, away) = (tailing.folder.path().join("logs"), tailing.folder.path().join("away"));
+    tailing.write("a.log", "one\n");
+    assert_eq!(tailing.look(), ["one"]);
+    tailing.tail.note();
+    // It cannot be looked into, or only the place is there where it is mounted; also at the start.
+    fs::rename(&logs, &away).expect("is renamed");
+    age(&mut tailing, FORGET_AFTER);
+    assert!(tailing.look().is_empty());
+    fs::create_dir(&logs).expect("is made");
+    age(&mut tailing, FORGET_AFTER);
+    assert!(tailing.look().is_empty());
+    tailing.start_again();
+    age(&mut tailing, FORGET_AFTER);
+    assert!(tailing.look().is_empty());
+    tailing.tail.note();
+    tailing.start_again();
+    fs::remove_dir(&logs).expect("is removed");
+    fs::rename(&away, &logs).expect("is renamed");
+    tailing.append("a.log", "two\n");
+    assert_eq!(tailing.look(), ["two"]);
+}
+
+#[test]
+fn files_that_are_gone_are_remembered_for_long_and_deleted_ones_are_not() {
+    let mut tailing = Tailing::new("");
+    for name in ["a.log", "b.log", "c.log"] {
+        tailing.write(name, format!("{name}\n"));
+    }
+    tailing.look();
+    tailing.tail.gone_patience = Duration::ZERO;
+    let elsewhere = tailing.folder.path().join("elsewhere");
+    fs::rename(tailing.path("a.log"), &elsewhere).expect("is renamed");
+    fs::remove_file(tailing.path("b.log")).expect("is removed");
+    assert!(tailing.look().is_empty());
+    assert_eq!(tailing.tail.files.len(), 2);
+    fs::rename(&elsewhere, tailing.path("a.log")).expect("is renamed");
+    tailing.append("a.log", "more\n");
+    assert_eq!(tailing.look(), ["more"]);
+    fs::rename(tailing.path("a.log"), &elsewhere).expect("is renamed");
+    assert!(tailing.look().is_empty());
+    age(&mut tailing, FORGET_AFTER);
+    assert!(tailing.look().is_empty());
+    assert_eq!(tailing.tail.files.len(), 1);
+}
+
+#[test]
+fn so_many_files_that_are_gone_are_remembered_and_no_more() {
+    let mut tailing = Tailing::new("");
+    let before = Instant::now();
+    for inode in 0..=GONE_MAX as u64 {
+        let id = FileId { device: Some(1), inode };
+        let mut tailed = Tailed::new(id, PathBuf::from(format!("/away/{inode}.log")));
+        if inode == 5 {
+            tailed.found_at = before;
+        }
+        tailing.tail.files.insert(id, tailed);
+    }
+    assert!(tailing.look().is_empty());
+    assert_eq!(tailing.tail.files.len(), GONE_MAX);
+    assert!(!tailing.tail.files.contains_key(&FileId { device: Some(1), inode: 5 }));
+}
