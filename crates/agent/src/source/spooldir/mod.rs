@@ -6,7 +6,9 @@
 mod notes;
 #[cfg(test)]
 mod tests;
+mod troubles;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use self::notes::Notes;
+use self::troubles::Troubles;
+use super::identity::modified;
 use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -26,7 +30,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "spooldir",
     aliases: &["org.apache.flume.source.SpoolDirectorySource"],
     doc: "Reads files that are put into a directory, line by line, and renames or deletes each when all of it is in \
-          channels. A file must not change once it is there: then the source says so, and stops.",
+          channels. A file must not change once it is there: if it does, the source says so, and reads on. A file that cannot \
+          be read, or renamed, is told of at ERROR, counted in `EventReadFail`, and tried again every 2 s; others are read \
+          meanwhile.",
     keys: &[
         key("spoolDir", Kind::Text, Fallback::Required, "The directory."),
         key(
@@ -160,6 +166,7 @@ struct Spool {
     directory: PathBuf,
     tracker: PathBuf,
     notes: Notes,
+    troubles: Troubles,
     include: Regex,
     ignore: Regex,
     /// Headers for a file's path and its name.
@@ -182,67 +189,103 @@ impl Spool {
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
-        let notes = Notes::read(&tracker);
-        Ok(Spool { directory, tracker, notes, include, ignore, path_header, name_header, context })
+        let (notes, troubles) = (Notes::read(&tracker), Troubles::new());
+        Ok(Spool {
+            directory,
+            tracker,
+            notes,
+            troubles,
+            include,
+            ignore,
+            path_header,
+            name_header,
+            context,
+        })
     }
 
     fn run(mut self, handle: &Handle) {
         let pause = self.context.settings.millis("pollDelay");
         loop {
-            let read = match self.next_file() {
-                Ok(Some(path)) => self.read(&path, handle).map(|is_whole| is_whole.then_some(path)),
-                Ok(None) => Ok(None),
-                Err(error) => {
-                    Err(format!("cannot look into {}: {error}", self.directory.display()))
-                }
-            };
-            match read {
-                Ok(Some(_)) => continue,
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::error!(
-                        source = self.context.delivery.source(),
-                        error,
-                        "the source stops: a file is not as it should be"
-                    );
-                    return handle.block_on(self.context.stop.wait());
-                }
-            }
+            while self.read_next(handle) {}
             if handle.block_on(self.context.stop.sleep(pause)) {
                 return;
             }
         }
     }
 
-    fn next_file(&self) -> io::Result<Option<PathBuf>> {
-        let mut found = Vec::new();
-        self.look_into(&self.directory, 0, &mut found)?;
-        let settings = &self.context.settings;
+    /// Reads the next file; whether there may be another one.
+    fn read_next(&mut self, handle: &Handle) -> bool {
+        let Some(path) = self.next_file() else { return false };
+        match self.read(&path, handle) {
+            Ok(is_whole) => {
+                if is_whole && self.troubles.end(&path) {
+                    tracing::info!(source = self.context.delivery.source(), path = %path.display(), "a file that was in trouble is done with");
+                }
+                is_whole
+            }
+            Err(error) => {
+                self.trouble(&path, &error);
+                true
+            }
+        }
+    }
+
+    /// Counts and tells that something cannot be done now, unless that was told a moment ago.
+    fn trouble(&mut self, path: &Path, what: &str) {
+        if self.troubles.add(path, what) {
+            self.context.delivery.counters().malformed.add(1);
+            tracing::error!(
+                source = self.context.delivery.source(),
+                error = what,
+                "a file is not as it should be: it is tried again, and others are read"
+            );
+        }
+    }
+
+    fn next_file(&mut self) -> Option<PathBuf> {
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        self.look_into(&self.directory, 0, &mut found, &mut failed);
+        let there: BTreeSet<&Path> = found.iter().map(|(_, path)| &**path).collect();
+        let is_failed = |path: &Path| failed.iter().any(|(failed, _)| failed == path);
+        self.troubles.keep(|path| there.contains(path) || is_failed(path));
+        for (path, error) in failed {
+            self.trouble(&path, &format!("cannot look into {}: {error}", path.display()));
+        }
+        found.retain(|(_, path)| !self.troubles.rest(path));
         found.sort();
-        if settings.is("consumeOrder", "youngest") {
+        if self.context.settings.is("consumeOrder", "youngest") {
             found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
         }
         // What was begun comes first.
         let first = found.iter().find(|(_, path)| self.notes.has(path));
-        Ok(first.or(found.first()).map(|(_, path)| path.clone()))
+        first.or(found.first()).map(|(_, path)| path.clone())
     }
 
+    /// Finds files that are wanted, and directories that cannot be looked into.
     fn look_into(
         &self,
         directory: &Path,
         depth: usize,
         found: &mut Vec<(SystemTime, PathBuf)>,
-    ) -> io::Result<()> {
+        failed: &mut Vec<(PathBuf, io::Error)>,
+    ) {
         let suffix = self.context.settings.required("fileSuffix");
-        for entry in fs::read_dir(directory)? {
-            let path = entry?.path();
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return failed.push((directory.to_owned(), error)),
+        };
+        for entry in entries {
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(error) => return failed.push((directory.to_owned(), error)),
+            };
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if metadata.is_dir() {
                 let goes_down = self.context.settings.flag("recursiveDirectorySearch");
                 if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
                 {
-                    self.look_into(&path, depth + 1, found)?;
+                    self.look_into(&path, depth + 1, found, failed);
                 }
                 continue;
             }
@@ -253,16 +296,19 @@ impl Spool {
                 && self.include.is_match(name)
                 && !self.ignore.is_match(name);
             if is_wanted {
-                found.push((metadata.modified()?, path));
+                found.push((modified(&metadata), path));
             }
         }
-        Ok(())
     }
 
     /// Reads a file to its end; `false` if the agent ends before.
     fn read(&mut self, path: &Path, handle: &Handle) -> Result<bool, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
-        let file = File::open(path).map_err(failed)?;
+        let file = match File::open(path) {
+            // Somebody has taken it away since it was found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            opened => opened.map_err(failed)?,
+        };
         let before = file.metadata().map_err(failed)?;
         let mut note = self.notes.of(path, &file, &before);
         let settings = &self.context.settings;

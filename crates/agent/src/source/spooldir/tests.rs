@@ -54,13 +54,14 @@ impl Spooling {
         self.path(name).exists()
     }
 
-    /// The bodies that the next file brings.
+    /// The bodies that all files bring that can be read now.
     fn look(&mut self) -> Vec<String> {
-        if let Some(path) = self.spool.next_file().expect("can be looked into") {
-            let read = self.spool.read(&path, self.runtime.handle());
-            assert_eq!(read, Ok(true));
-        }
+        while self.spool.read_next(self.runtime.handle()) {}
         self.bodies()
+    }
+
+    fn errors(&self) -> u64 {
+        self.spool.context.delivery.counters().malformed.get()
     }
 
     fn bodies(&self) -> Vec<String> {
@@ -133,4 +134,42 @@ fn a_kill_before_the_note_of_a_deleted_file_is_gone_takes_nothing_of_the_next_on
     spooling.start_again();
     assert_eq!(spooling.look(), ["1", "2"]);
     assert!(!spooling.has("x"));
+}
+
+#[test]
+fn what_is_in_trouble_holds_up_nothing_else_and_goes_on_when_it_is_mended() {
+    let mut spooling = Spooling::new("batchSize = 1");
+    // One was read before, and one cannot be read.
+    spooling.write("a.COMPLETED", "");
+    spooling.write("a", "1\n2\n");
+    std::os::unix::fs::symlink("/proc/self/mem", spooling.path("b")).expect("is made");
+    spooling.write("c", "3\n");
+    let mut came = spooling.look();
+    came.sort();
+    assert_eq!(came, ["1", "2", "3"]);
+    assert_eq!(spooling.errors(), 2);
+    assert!(spooling.has("a") && spooling.has("c.COMPLETED"));
+    // They are tried again, and not told of each time; nothing comes twice.
+    spooling.spool.troubles.try_after = Duration::ZERO;
+    for _ in 0..3 {
+        spooling.spool.read_next(spooling.runtime.handle());
+    }
+    assert_eq!((spooling.bodies().len(), spooling.errors()), (0, 2));
+    spooling.spool.troubles.try_after = Duration::from_secs(3600);
+    spooling.start_again();
+    assert!(spooling.look().is_empty());
+    fs::remove_file(spooling.path("a.COMPLETED")).expect("is there");
+    fs::remove_file(spooling.path("b")).expect("is there");
+    spooling.write("b", "4\n");
+    spooling.spool.troubles.try_after = Duration::ZERO;
+    assert_eq!(spooling.look(), ["4"]);
+    assert!(spooling.has("a.COMPLETED") && spooling.has("b.COMPLETED"));
+    // The place of the notes is away: nothing comes twice while the agent runs.
+    fs::remove_dir_all(spooling.path(".flumespool")).expect("is there");
+    spooling.write("d", "5\n6\n");
+    let tried = [(); 4].map(|()| {
+        spooling.spool.read_next(spooling.runtime.handle());
+        spooling.bodies()
+    });
+    assert_eq!(tried.concat(), ["5", "6"]);
 }
