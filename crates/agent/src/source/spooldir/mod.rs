@@ -20,7 +20,9 @@ use tokio::runtime::Handle;
 use self::notes::Notes;
 use self::troubles::Troubles;
 use super::identity::modified;
-use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread};
+use super::{
+    FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, names_pattern, on_thread,
+};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -184,7 +186,7 @@ impl Spool {
         let tracker = directory.join(settings.path("trackerDir"));
         fs::create_dir_all(&tracker)
             .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
-        let whole = |key| settings.whole_pattern(key).expect("it has a default");
+        let whole = |key| names_pattern(settings.required(key).trim()).expect("it was checked");
         let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
@@ -280,7 +282,7 @@ impl Spool {
                 Err(error) => return failed.push((directory.to_owned(), error)),
             };
             let Ok(metadata) = fs::metadata(&path) else { continue };
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = &*name_text(&path);
             if metadata.is_dir() {
                 let goes_down = self.context.settings.flag("recursiveDirectorySearch");
                 if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
@@ -347,8 +349,7 @@ impl Spool {
             event.headers.set(header.as_str(), path.display().to_string());
         }
         if let Some(header) = &self.name_header {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            event.headers.set(header.as_str(), name);
+            event.headers.set(header.as_str(), name_text(path));
         }
         event
     }

@@ -1,5 +1,7 @@
 //! File by file: what becomes of each, whatever an agent before has left.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,4 +174,18 @@ fn what_is_in_trouble_holds_up_nothing_else_and_goes_on_when_it_is_mended() {
         spooling.bodies()
     });
     assert_eq!(tried.concat(), ["5", "6"]);
+}
+
+#[test]
+fn names_that_are_no_text_or_have_line_feeds_are_read() {
+    let mut spooling = Spooling::new("basenameHeader = true");
+    let names: [&[u8]; 2] = [b"caf\xe9", b"two\nlines"];
+    for name in names {
+        fs::write(spooling.path("").join(OsStr::from_bytes(name)), "one\n").expect("is written");
+    }
+    assert_eq!(spooling.look(), ["one", "one"]);
+    for name in names {
+        let done = [name, b".COMPLETED"].concat();
+        assert!(spooling.path("").join(OsStr::from_bytes(&done)).exists());
+    }
 }

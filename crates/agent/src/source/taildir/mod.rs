@@ -27,7 +27,10 @@ use self::copies::{Copies, Stranger, Verdict};
 use self::positions::Positions;
 use self::tailed::Tailed;
 use super::identity::{FileId, modified};
-use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
+use super::{
+    FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, name_text,
+    names_pattern, on_thread,
+};
 use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -184,8 +187,8 @@ impl Tail {
             let pattern = pattern.ok_or_else(|| format!("filegroups.{name} is not set"))?;
             let path = home_expanded(pattern.trim());
             let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
-            let names = Regex::new(&format!("^(?:{names})$"))
-                .map_err(|error| format!("filegroups.{name}: {error}"))?;
+            let names =
+                names_pattern(names).map_err(|error| format!("filegroups.{name}: {error}"))?;
             let directory = path.parent().map(Path::to_owned).unwrap_or_default();
             if !directory.is_absolute() {
                 return Err(format!("filegroups.{name} is '{pattern}', and has to be absolute"));
@@ -348,8 +351,7 @@ impl Tail {
                 }
             };
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                if !group.names.is_match(name) {
+                if !group.names.is_match(&name_text(&path)) {
                     continue;
                 }
                 let Ok(metadata) = fs::metadata(&path) else { continue };

@@ -1,6 +1,8 @@
 //! Look by look: what one after another brings, of files that change in between.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -409,4 +411,22 @@ fn so_many_files_that_are_gone_are_remembered_and_no_more() {
     assert!(tailing.look().is_empty());
     assert_eq!(tailing.tail.files.len(), GONE_MAX);
     assert!(!tailing.tail.files.contains_key(&FileId { device: Some(1), inode: 5 }));
+}
+
+#[test]
+fn names_that_are_no_text_or_have_line_feeds_are_read() {
+    let mut tailing = Tailing::new("fileHeader = true");
+    let names: [&[u8]; 2] = [b"caf\xe9.log", b"two\nlines.log"];
+    for name in names {
+        let path = tailing.path("").join(OsStr::from_bytes(name));
+        fs::write(path, "one\n").expect("is written");
+    }
+    let came = tailing.look_for_events();
+    let headers = came.iter().filter_map(|event| event.headers.get("file"));
+    let mut names: Vec<&str> = headers.filter_map(|path| path.rsplit('/').next()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["caf\u{fffd}.log", "two\nlines.log"]);
+    tailing.tail.note();
+    tailing.start_again();
+    assert!(tailing.look().is_empty());
 }
