@@ -5,10 +5,14 @@
 //! | this one    | settings, the thread, what is read when                   |
 //! | `tailed`    | one file: how far it was read, and whether it is the same |
 //! | `copies`    | whether a new file is the copy of a truncated one         |
+//! | `reading`   | events out of files, into channels                        |
+//! | `multiline` | events of several lines                                   |
 //! | `positions` | the files that remember that                              |
 
 mod copies;
+mod multiline;
 mod positions;
+mod reading;
 mod tailed;
 #[cfg(test)]
 mod tests;
@@ -16,7 +20,6 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +27,7 @@ use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use self::copies::{Copies, Stranger, Verdict};
+use self::multiline::Multiline;
 use self::positions::Positions;
 use self::tailed::Tailed;
 use super::identity::{FileId, modified};
@@ -31,9 +35,7 @@ use super::{
     FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, name_text,
     names_pattern, on_thread,
 };
-use crate::codec::file_lines::{FileBatch, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::event::Event;
 use crate::settings::home_expanded;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -126,6 +128,12 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         ),
         FILE_HEADER_KEY,
         LINE_LENGTH_MAX,
+        multiline::PATTERN,
+        multiline::WHAT,
+        multiline::NEGATE,
+        multiline::MAX_LINES,
+        multiline::MAX_BYTES,
+        multiline::TIMEOUT,
     ],
     shared: &[],
 };
@@ -163,6 +171,7 @@ struct Tail {
     /// Files that were found, and may be copies.
     strangers: HashMap<FileId, Stranger>,
     copies: Copies,
+    multiline: Option<Multiline>,
     gone_patience: Duration,
     noted_at: Instant,
 }
@@ -200,6 +209,7 @@ impl Tail {
                 .collect();
             groups.push(Group { directory, names, headers });
         }
+        let multiline = Multiline::new(settings)?;
         let mut positions = Positions::new(settings.path("positionFile"))?;
         let mut files = HashMap::new();
         for tailed in positions.read()? {
@@ -213,6 +223,7 @@ impl Tail {
             files,
             strangers,
             copies,
+            multiline,
             gone_patience: GONE_PATIENCE,
             noted_at,
         })
@@ -291,35 +302,6 @@ impl Tail {
         self.close_quiet(handle);
         self.forget();
         has_read
-    }
-
-    /// Closes files into which nobody writes any more.
-    fn close_quiet(&mut self, handle: &Handle) {
-        let idle = self.context.settings.millis("idleTimeout");
-        let mut quiet = Vec::new();
-        for (id, tailed) in &mut self.files {
-            let is_done = tailed.is_gone && tailed.is_at_end;
-            let patience = if is_done { idle.min(self.gone_patience) } else { idle };
-            if tailed.quiet_for().is_some_and(|quiet_for| quiet_for >= patience) {
-                quiet.push(*id);
-            }
-        }
-        for id in quiet {
-            self.close(id, handle);
-        }
-    }
-
-    /// Reads a file to its end, also a last line without its end, and closes it. While channels take nothing, it stays open.
-    fn close(&mut self, id: FileId, handle: &Handle) {
-        while self.read_batch(id, true, handle) {}
-        let Some(tailed) = self.files.get_mut(&id) else { return };
-        let metadata = tailed.file.as_ref().and_then(|file| file.metadata().ok());
-        let is_whole =
-            metadata.as_ref().is_none_or(|metadata| metadata.len() <= tailed.identity.position);
-        if is_whole || !self.context.stop.is_set() {
-            tailed.is_deleted = metadata.is_some_and(|metadata| metadata.nlink() == 0);
-            tailed.file = None;
-        }
     }
 
     /// Forgets files that were deleted, and those that are gone for long or are too many.
@@ -485,57 +467,6 @@ impl Tail {
         tracing::warn!(source = self.context.delivery.source(), path = %path.display(), %error, "a file cannot be read");
     }
 
-    /// Delivers the lines of one file; whether there were any.
-    fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
-        let mut has_read = false;
-        for _ in 0..self.context.settings.number("maxBatchCount") {
-            if !self.read_batch(id, false, handle) {
-                break;
-            }
-            has_read = true;
-            // Many files may have much to be read: a round can take minutes.
-            self.note_in_time();
-            if self.context.stop.is_set() {
-                break;
-            }
-        }
-        has_read
-    }
-
-    /// Delivers the next lines of one file; whether there were any. With `takes_rest` a last line counts that has no end.
-    fn read_batch(&mut self, id: FileId, takes_rest: bool, handle: &Handle) -> bool {
-        let settings = &self.context.settings;
-        let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
-        let Some(tailed) = self.files.get_mut(&id) else { return false };
-        let Some(file) = &tailed.file else { return false };
-        let position = tailed.identity.position;
-        let mut batch = match read_lines(file, position, lines_max, line_max, takes_rest) {
-            Ok(batch) => batch,
-            Err(error) => {
-                tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
-                return false;
-            }
-        };
-        tailed.is_at_end = batch.lines.is_empty();
-        if tailed.is_at_end {
-            return false;
-        }
-        if batch.lines[0].line.is_empty() && tailed.is_in_line() {
-            batch.lines.remove(0);
-        }
-        let group = tailed.group.and_then(|group| self.groups.get(group));
-        let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
-        let events = events(&self.context, &tailed.path, headers, &batch);
-        if !events.is_empty()
-            && !handle.block_on(self.context.delivery.insist(events, &self.context.stop))
-        {
-            return false;
-        }
-        tailed.identity.advance(&batch.raw, batch.end);
-        tailed.active_at = Instant::now();
-        true
-    }
-
     fn note_in_time(&mut self) {
         if self.noted_at.elapsed() >= self.context.settings.millis("writePosInterval") {
             self.note();
@@ -557,32 +488,4 @@ fn open(path: &Path, id: FileId) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn events(
-    context: &SourceContext,
-    path: &Path,
-    headers: &[(String, String)],
-    batch: &FileBatch,
-) -> Vec<Event> {
-    let settings = &context.settings;
-    let has_offset = settings.flag("byteOffsetHeader");
-    let file_header = settings.text_if("fileHeader", "fileHeaderKey");
-    let event = |line: &crate::codec::file_lines::FileLine| {
-        if line.is_part {
-            context.delivery.counters().malformed.add(1);
-        }
-        let mut event = Event::new(line.line.clone());
-        for (name, value) in headers {
-            event.headers.set(name.as_str(), value.as_str());
-        }
-        if let Some(header) = file_header {
-            event.headers.set(header, path.display().to_string());
-        }
-        if has_offset {
-            event.headers.set("byteoffset", line.offset.to_string());
-        }
-        event
-    };
-    batch.lines.iter().map(event).collect()
 }

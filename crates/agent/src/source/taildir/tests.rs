@@ -14,6 +14,7 @@ use super::*;
 use crate::channel::Channel;
 use crate::counters::SourceCounters;
 use crate::delivery::Delivery;
+use crate::event::Event;
 use crate::selector::Selector;
 use crate::stop::{Stop, Stopper};
 use crate::tests::toml;
@@ -429,4 +430,119 @@ fn names_that_are_no_text_or_have_line_feeds_are_read() {
     tailing.tail.note();
     tailing.start_again();
     assert!(tailing.look().is_empty());
+}
+
+const TRACE: [&str; 4] = [
+    "java.lang.IllegalStateException: no",
+    "\tat a.B.c(B.java:1)",
+    "Caused by: java.io.IOException: disk",
+    "\t... 1 more",
+];
+
+fn with_traces(more: &str) -> Tailing {
+    Tailing::new(&format!("'multiline.pattern' = '^(\\s|Caused by:)'\n{more}"))
+}
+
+#[test]
+fn a_stack_trace_is_one_event_over_looks_rotations_and_kills() {
+    let mut tailing = with_traces("byteOffsetHeader = true\nbatchSize = 2");
+    let trace = TRACE.join("\n");
+    tailing.write("a.log", format!("first\n{}\n", TRACE[..2].join("\n")));
+    assert_eq!(tailing.look(), ["first"]);
+    assert!(tailing.look().is_empty());
+    tailing.tail.note();
+    tailing.start_again();
+    fs::rename(tailing.path("a.log"), tailing.path("a.log.1")).expect("is renamed");
+    assert!(tailing.look().is_empty());
+    tailing.append("a.log.1", &format!("{}\n", TRACE[2..].join("\n")));
+    tailing.write("a.log", "other\n\tline\nlast\n");
+    assert_eq!(tailing.look(), ["other\n\tline"]);
+    tailing.append("a.log.1", "next\n");
+    let came = tailing.look_for_events();
+    assert_eq!(came.iter().map(body).collect::<Vec<_>>(), [&*trace]);
+    assert_eq!(came[0].headers.get("byteoffset"), Some("6"));
+    // Positions are behind whole events: a start brings what is left, once.
+    tailing.tail.note();
+    tailing.start_again();
+    assert!(tailing.look().is_empty());
+    for name in ["a.log", "a.log.1"] {
+        quieten(&mut tailing, name);
+    }
+    let mut came = tailing.look();
+    came.sort();
+    assert_eq!(came, ["last", "next"]);
+    // The copy of a truncated file has the lines that were waited with.
+    tailing.append("a.log", &format!("{}\n", TRACE[..2].join("\n")));
+    assert!(tailing.look().is_empty());
+    tailing.tail.copies.patience = Duration::from_secs(3600);
+    let whole = "line\n".repeat(20);
+    tailing.write("b.log", format!("{whole}{}\n", TRACE[0]));
+    let mut came = 0;
+    while came < 20 {
+        came += tailing.look().len();
+    }
+    fs::copy(tailing.path("b.log"), tailing.path("b.log.1")).expect("is copied");
+    tailing.append("b.log.1", "\tmore\n");
+    tailing.write("b.log", "");
+    assert!(tailing.look().is_empty());
+    quieten(&mut tailing, "b.log.1");
+    assert_eq!(tailing.look(), [format!("{}\n\tmore", TRACE[0])]);
+}
+
+#[test]
+fn an_event_is_complete_after_the_timeout_and_when_its_file_is_gone() {
+    let mut tailing = with_traces("'multiline.timeout' = 3600000");
+    tailing.write("a.log", TRACE[..2].join("\n"));
+    assert!(tailing.look().is_empty());
+    tailing.append("a.log", "\n");
+    assert!(tailing.look().is_empty());
+    tailing.tail.multiline.as_mut().expect("is set").timeout = Duration::ZERO;
+    assert_eq!(tailing.look(), [TRACE[..2].join("\n")]);
+    tailing.tail.multiline.as_mut().expect("is set").timeout = Duration::from_secs(3600);
+    tailing.append("a.log", "one\n two");
+    assert!(tailing.look().is_empty());
+    fs::remove_file(tailing.path("a.log")).expect("is removed");
+    assert!(tailing.look().is_empty());
+    tailing.tail.gone_patience = Duration::ZERO;
+    assert_eq!(tailing.look(), ["one\n two"]);
+}
+
+#[test]
+fn an_event_has_so_many_lines_and_bytes_and_the_rest_is_another() {
+    let malformed = |tailing: &Tailing| tailing.tail.context.delivery.counters().malformed.get();
+    let mut tailing = with_traces("'multiline.maxLines' = 3\nbatchSize = 1");
+    tailing.write("a.log", "a\n 1\n 2\n 3\n 4\nb\nc\n");
+    assert_eq!(tailing.look(), ["a\n 1\n 2", " 3\n 4", "b"]);
+    assert_eq!(malformed(&tailing), 1);
+    let mut tailing = with_traces("'multiline.maxBytes' = 16");
+    tailing.write("a.log", "a\n 12345\n 67890\n 3\nb\n");
+    assert_eq!(tailing.look(), ["a\n 12345\n 67890", " 3"]);
+    assert_eq!(malformed(&tailing), 1);
+}
+
+#[test]
+fn lines_go_with_the_next_one_and_patterns_are_negated() {
+    let mut tailing =
+        Tailing::new("'multiline.pattern' = '\\\\$'\n'multiline.what' = 'next'\nbatchSize = 2");
+    tailing.write("a.log", "one \\\ntwo \\\nthree\nfour\nfive \\\n");
+    assert_eq!(tailing.look(), ["one \\\ntwo \\\nthree", "four"]);
+    let negated = "'multiline.pattern' = '^\\[\\d+\\]'\n'multiline.negate' = true";
+    let mut tailing = Tailing::new(negated);
+    tailing.write("a.log", "[1] one\nmore\n\n[2] two\n");
+    assert_eq!(tailing.look(), ["[1] one\nmore\n"]);
+    quieten(&mut tailing, "a.log");
+    assert_eq!(tailing.look(), ["[2] two"]);
+}
+
+#[test]
+fn keys_of_events_of_several_lines_want_a_pattern() {
+    let folder = tempfile::tempdir().expect("is made");
+    let text = format!(
+        "[sources.r]\ntype = 'taildir'\nchannels = ['c']\npositionFile = '{0}/positions'\nfilegroups.g = '{0}/.*'\n\
+         'multiline.negate' = true\n[channels.c]\ntype = 'memory'\n",
+        folder.path().display()
+    );
+    let config = toml(&text).expect("makes sense");
+    let error = Multiline::new(&config.sources[0].settings).expect_err("has no pattern");
+    assert_eq!(error, "multiline.negate is set, and multiline.pattern is not");
 }
