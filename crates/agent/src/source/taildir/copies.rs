@@ -34,8 +34,8 @@ pub(super) struct Stranger {
     pub(super) group: usize,
     pub(super) file: File,
     pub(super) metadata: Metadata,
-    /// When it was found.
-    pub(super) first_bytes: u64,
+    /// Where reading begins if it is a new one.
+    pub(super) begin: u64,
     doubt: Option<Doubt>,
 }
 
@@ -72,9 +72,14 @@ pub(super) struct Copies {
 }
 
 impl Stranger {
-    pub(super) fn new(path: PathBuf, group: usize, file: File, metadata: Metadata) -> Stranger {
-        let first_bytes = metadata.len();
-        Stranger { path, group, file, metadata, first_bytes, doubt: None }
+    pub(super) fn new(
+        path: PathBuf,
+        group: usize,
+        file: File,
+        metadata: Metadata,
+        begin: u64,
+    ) -> Stranger {
+        Stranger { path, group, file, metadata, begin, doubt: None }
     }
 }
 

@@ -30,7 +30,7 @@ use self::copies::{Copies, Stranger, Verdict};
 use self::multiline::Multiline;
 use self::positions::Positions;
 use self::tailed::Tailed;
-use super::identity::{FileId, modified};
+use super::identity::{FileId, Identity, modified};
 use super::{
     FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, name_text,
     names_pattern, on_thread,
@@ -80,7 +80,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "skipToEnd",
             Kind::Flag,
             Fallback::Is("false"),
-            "Whether files that have no position are read from their end.",
+            "Whether files that are there at the start and have no position are read from their end.",
         ),
         key(
             "idleTimeout",
@@ -172,6 +172,8 @@ struct Tail {
     strangers: HashMap<FileId, Stranger>,
     copies: Copies,
     multiline: Option<Multiline>,
+    /// Whether new files are read from their end: those of the first look, if they are to be.
+    skips: bool,
     gone_patience: Duration,
     noted_at: Instant,
 }
@@ -215,6 +217,7 @@ impl Tail {
         for tailed in positions.read()? {
             files.insert(tailed.id, tailed);
         }
+        let skips = settings.flag("skipToEnd");
         let (strangers, copies, noted_at) = (HashMap::new(), Copies::new(), Instant::now());
         Ok(Tail {
             context,
@@ -224,6 +227,7 @@ impl Tail {
             strangers,
             copies,
             multiline,
+            skips,
             gone_patience: GONE_PATIENCE,
             noted_at,
         })
@@ -277,6 +281,7 @@ impl Tail {
             order.push((modified(&found.metadata), *id));
         }
         self.judge(&found);
+        self.skips = false;
         for (id, tailed) in &mut self.files {
             tailed.is_gone = !found.contains_key(id);
             tailed.is_noted_only &= tailed.is_gone;
@@ -374,6 +379,7 @@ impl Tail {
             let is_it = |candidate: &FileId| {
                 let tailed = &self.files[candidate];
                 (tailed.path == found.path || !paths.contains(&*tailed.path))
+                    && !tailed.is_replaced(&found.metadata)
                     && tailed.is_same(&file, &found.path)
             };
             let Some(index) = candidates.iter().position(is_it) else { continue };
@@ -419,13 +425,13 @@ impl Tail {
             (stranger.path, stranger.group, stranger.metadata) = (path, group, metadata);
             return;
         }
-        let skips = self.context.settings.flag("skipToEnd");
-        if metadata.len() == 0 && !skips {
+        if metadata.len() == 0 {
             return;
         }
+        let begin = if self.skips { metadata.len() } else { 0 };
         match open(&path, id) {
             Ok(Some(file)) => {
-                let stranger = Stranger::new(path, group, file, metadata);
+                let stranger = Stranger::new(path, group, file, metadata, begin);
                 self.strangers.insert(id, stranger);
             }
             Ok(None) => {}
@@ -435,7 +441,6 @@ impl Tail {
 
     /// Decides of strangers what they are, if that can be told already.
     fn judge(&mut self, found: &BTreeMap<FileId, Found>) {
-        let skips = self.context.settings.flag("skipToEnd");
         for (id, mut stranger) in std::mem::take(&mut self.strangers) {
             // One that is gone again cannot wait: it is read while it is open.
             let verdict = match found.contains_key(&id) {
@@ -453,8 +458,14 @@ impl Tail {
                         "a file is the copy of one that was read and truncated, and is read on");
                     tailed.identity = identity;
                 }
-                Verdict::New if skips => tailed.identity.position = stranger.first_bytes,
-                Verdict::New => {}
+                // With marks, so that it is known again under another name.
+                Verdict::New => match Identity::of(&stranger.file, stranger.begin) {
+                    Ok(identity) => tailed.identity = identity,
+                    Err(error) => {
+                        self.cannot_read(&stranger.path, &error);
+                        continue;
+                    }
+                },
             }
             tailed.group = Some(stranger.group);
             tailed.note_seen(&stranger.metadata);

@@ -142,6 +142,15 @@ fn a_file_is_found_again_when_its_device_has_another_number() {
     tailing.append("a.log", "two\n");
     tailing.start_again();
     assert_eq!(tailing.look(), ["two"]);
+    // It is another one, if it was made later: what is in memory is gone with each start of the machine.
+    let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+    let mut noted = tailing.tail.files.remove(&id).expect("is known");
+    noted.id.device = noted.id.device.map(|device| device + 1);
+    noted.is_noted_only = true;
+    *noted.born.as_mut().expect("the file system says when a file was made") -= 1;
+    tailing.tail.files.insert(noted.id, noted);
+    assert_eq!(tailing.look(), ["one", "two"]);
+    tailing.tail.files.retain(|known, _| *known == id);
     // Flume notes no device, and nothing but a position.
     tailing.tail.note();
     fs::remove_file(tailing.folder.path().join("positions.marks")).expect("is there");
@@ -545,4 +554,21 @@ fn keys_of_events_of_several_lines_want_a_pattern() {
     let config = toml(&text).expect("makes sense");
     let error = Multiline::new(&config.sources[0].settings).expect_err("has no pattern");
     assert_eq!(error, "multiline.negate is set, and multiline.pattern is not");
+}
+
+#[test]
+fn files_are_skipped_to_their_ends_only_if_they_are_there_at_the_start() {
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "old\n");
+    tailing.write("empty.log", "");
+    tailing.more = "skipToEnd = true".to_owned();
+    tailing.start_again();
+    assert!(tailing.look().is_empty());
+    tailing.append("a.log", "one\n");
+    fs::rename(tailing.path("a.log"), tailing.path("a.log.1")).expect("is renamed");
+    tailing.write("a.log", "two\n");
+    tailing.append("empty.log", "three\n");
+    let mut came = tailing.look();
+    came.sort();
+    assert_eq!(came, ["one", "three", "two"]);
 }
