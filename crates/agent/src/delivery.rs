@@ -43,6 +43,20 @@ pub(crate) struct Dropped {
     pub(crate) why: String,
 }
 
+/// Events that cannot be read again. Those that are left when the wait for their channels ends are dropped.
+struct InHand<'a> {
+    delivery: &'a Delivery,
+    events: usize,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if self.events > 0 {
+            self.delivery.drop_events(self.events, &"the agent ends");
+        }
+    }
+}
+
 /// The events for one channel.
 struct Share {
     channel: usize,
@@ -106,16 +120,14 @@ impl Delivery {
     /// As [`Delivery::deliver`], again and again until the channels have room: for what comes from where it can
     /// wait. What no channel will ever take is dropped, with a line and a count. `false` if the end came before.
     pub(crate) async fn insist(&self, events: Vec<Event>, stop: &Stop) -> bool {
-        self.insist_on(events, stop).await == 0
+        self.insist_on(events, stop, &mut 0).await
     }
 
-    /// As [`Delivery::insist`], for what cannot be read again: if the end comes before, it is dropped.
+    /// As [`Delivery::insist`], for what cannot be read again: if the end comes before, it is dropped. That is so, too, if
+    /// the source is cut off while it waits for a channel.
     pub(crate) async fn insist_or_drop(&self, events: Vec<Event>, stop: &Stop) -> bool {
-        let left = self.insist_on(events, stop).await;
-        if left > 0 {
-            self.drop_events(left, &"the agent ends");
-        }
-        left == 0
+        let mut in_hand = InHand { delivery: self, events: 0 };
+        self.insist_on(events, stop, &mut in_hand.events).await
     }
 
     /// Puts events into their channels, in batches that they take, for a source whose sender is told what came of each.
@@ -155,25 +167,29 @@ impl Delivery {
         batches
     }
 
-    /// Returns how many events are in no channel because the end came before.
-    async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop) -> usize {
+    /// Keeps in `left` how many events are in no channel yet; `false` if the end came before they are.
+    async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop, left: &mut usize) -> bool {
+        *left = events.len();
         self.count_received(&events);
         self.give_ids(&mut events);
         let mut pause = PAUSE_MIN;
         let mut batches = self.batches(events);
         while let Some(batch) = batches.pop() {
             let (error, batch) = match self.put_or_halve(batch, &mut batches).await {
-                Ok(_) => continue,
+                Ok(_) => {
+                    *left = batches.iter().map(Vec::len).sum();
+                    continue;
+                }
                 Err(failed) => failed,
             };
             tracing::warn!(source = self.0.source, events = batch.len(), %error, "channels take nothing; trying again");
             batches.push(batch);
             if stop.sleep(pause).await {
-                return batches.iter().map(Vec::len).sum();
+                return false;
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        0
+        true
     }
 
     /// Puts a batch. One that will never be taken is halved, and its halves are `left`, until the event is found for

@@ -17,7 +17,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     aliases: &["org.apache.flume.source.ExecSource"],
     doc: "Runs a command and makes an event of each line that it writes. While channels are full, nothing is read from \
           it, so that it waits. What the command has written and the agent has not read is lost when either ends: for \
-          files, use `taildir`.",
+          files, use `taildir`. At the end of the agent, or of the command, all that it has started is told to end, and \
+          killed after 2 s.",
     keys: &[
         key("command", Kind::Text, Fallback::Required, "The command, with its arguments."),
         key(
@@ -92,7 +93,8 @@ fn spawn(context: &SourceContext) -> Result<RunningCommand, String> {
     command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped());
     let logs = settings.flag("logStdErr");
     command.stderr(if logs { Stdio::piped() } else { Stdio::null() });
-    RunningCommand::spawn(command).map_err(|error| format!("cannot run '{text}': {error}"))
+    // Arguments may be secrets.
+    RunningCommand::spawn(command).map_err(|error| format!("cannot run '{}': {error}", words[0]))
 }
 
 async fn run(context: SourceContext, first: RunningCommand) {
@@ -109,15 +111,20 @@ async fn run(context: SourceContext, first: RunningCommand) {
                     .take()
                     .map(|stderr| tokio::spawn(log_errors(context.clone(), stderr)));
                 let stdout = child.stdout.take().expect("it was asked for");
-                if read_lines(&context, stdout).await {
+                let mut is_end = read_lines(&context, stdout).await;
+                if !is_end {
+                    is_end = tokio::select! {
+                        () = context.stop.wait() => true,
+                        _ = child.wait() => false,
+                    };
+                }
+                let status = child
+                    .end()
+                    .await
+                    .map_or_else(|error| error.to_string(), |status| status.to_string());
+                if is_end {
                     return;
                 }
-                let waited = tokio::select! {
-                    () = context.stop.wait() => return,
-                    waited = child.wait() => waited,
-                };
-                let status =
-                    waited.map_or_else(|error| error.to_string(), |status| status.to_string());
                 tracing::info!(source = context.delivery.source(), status, "the command has ended");
                 if let Some(errors) = errors {
                     errors.abort();
@@ -171,5 +178,104 @@ async fn read_lines(context: &SourceContext, stdout: Receiver) -> bool {
         if is_over {
             return false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use rustix::process::{Pid, test_kill_process};
+
+    use super::*;
+    use crate::agent::{Channels, RunningAgent};
+    use crate::counters::Registry;
+    use crate::tests::toml;
+
+    async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "waited for {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn text(more: &str, capacity: usize) -> String {
+        format!(
+            "[sources.r]\ntype = 'exec'\nchannels = ['c']\n{more}\n\
+             [channels.c]\ntype = 'memory'\ncapacity = {capacity}\ntransactionCapacity = 20\n'keep-alive' = 600\n"
+        )
+    }
+
+    async fn start(text: &str) -> (RunningAgent, Registry) {
+        let registry = Registry::default();
+        let config = toml(text).expect("makes sense");
+        let started = RunningAgent::start(config, &Channels::new(), &registry).await;
+        (started.expect("starts"), registry)
+    }
+
+    fn pids(path: &Path) -> Vec<Pid> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines
+            .map(|line| Pid::from_raw(line.trim().parse().expect("is one")).expect("is one"))
+            .collect()
+    }
+
+    /// Whether a process runs; one that has ended and that nobody has waited for does not.
+    fn runs(pid: Pid) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        let state = stat.ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
+        test_kill_process(pid).is_ok() && state.is_some_and(|state| state != 'Z')
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_command_has_started_ends_with_it() {
+        let folder = tempfile::tempdir().expect("is made");
+        let path = folder.path().join("pids");
+        // One child ends when it is told to, one does not care.
+        let command = format!(
+            "sleep 987 & echo $! >> {0}; (trap \"\" TERM; echo begun; while true; do sleep 987; done) & echo $! >> {0}; wait",
+            path.display()
+        );
+        let keys = format!("shell = '/bin/sh -c'\ncommand = '{command}'\nbatchTimeout = 0");
+        let (mut agent, registry) = start(&text(&keys, 100)).await;
+        // The trap is set when its shell has written.
+        wait_for("the children", || {
+            registry.json()["SOURCE.r"]["EventAcceptedCount"] == "1" && pids(&path).len() == 2
+        })
+        .await;
+        let started = pids(&path);
+        assert!(started.iter().all(|pid| runs(*pid)));
+        agent.end_sources().await;
+        wait_for("their end", || !started.iter().any(|pid| runs(*pid))).await;
+
+        // Dropped as by a kill, nobody is left either.
+        std::fs::remove_file(&path).expect("is there");
+        let (agent, _) = start(&text(&keys, 100)).await;
+        wait_for("the children", || pids(&path).len() == 2).await;
+        let started = pids(&path);
+        drop(agent);
+        wait_for("their end", || !started.iter().any(|pid| runs(*pid))).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_command_that_cannot_be_run_is_named_without_its_arguments() {
+        let config = toml(&text("command = '/no/such/program --password SECRET'", 100));
+        let config = config.expect("makes sense");
+        let started = RunningAgent::start(config, &Channels::new(), &Registry::default()).await;
+        let error = started.map(drop).expect_err("cannot be run").to_string();
+        assert!(error.contains("cannot run '/no/such/program': No such file"), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn lines_in_hand_when_a_source_is_cut_off_are_counted() {
+        let (agent, registry) = start(&text("command = 'seq 1000'", 20)).await;
+        // The first batch is in the channel, the second waits for room.
+        wait_for("two batches", || registry.json()["SOURCE.r"]["EventReceivedCount"] == "40").await;
+        drop(agent);
+        wait_for("the count", || registry.json()["SOURCE.r"]["EventDroppedCount"] == "20").await;
+        assert_eq!(registry.json()["SOURCE.r"]["EventAcceptedCount"], "20");
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod exec;
 pub(crate) mod forward;
 pub(crate) mod generated;
 pub(crate) mod http;
+mod identity;
 pub(crate) mod journald;
 pub(crate) mod kafka;
 mod listener;
@@ -21,11 +22,13 @@ pub(crate) mod syslog_udp;
 pub(crate) mod taildir;
 pub(crate) mod thrift;
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
+use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use crate::declaration::{Fallback, Key, Kind, key};
@@ -74,6 +77,16 @@ fn on_thread(run: impl FnOnce(&Handle) + Send + 'static) -> Running {
             tracing::error!(%error, "a source has panicked");
         }
     })
+}
+
+/// A pattern for whole names of files. A name may have line feeds in it, which a dot has to match, too.
+fn names_pattern(pattern: &str) -> Result<Regex, regex_lite::Error> {
+    Regex::new(&format!("^(?s:{pattern})$"))
+}
+
+/// A file's name as a text. Bytes that are none are replaced, so that such a file is read like others.
+fn name_text(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// Puts a file in place of another, as a whole.

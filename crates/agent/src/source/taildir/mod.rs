@@ -4,27 +4,38 @@
 //! |-------------|-----------------------------------------------------------|
 //! | this one    | settings, the thread, what is read when                   |
 //! | `tailed`    | one file: how far it was read, and whether it is the same |
+//! | `copies`    | whether a new file is the copy of a truncated one         |
+//! | `reading`   | events out of files, into channels                        |
+//! | `multiline` | events of several lines                                   |
 //! | `positions` | the files that remember that                              |
 
+mod copies;
+mod multiline;
 mod positions;
+mod reading;
 mod tailed;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use regex_lite::Regex;
 use tokio::runtime::Handle;
 
+use self::copies::{Copies, Stranger, Verdict};
+use self::multiline::Multiline;
 use self::positions::Positions;
-use self::tailed::{Identity, Tailed};
-use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
-use crate::codec::file_lines::{FileBatch, read_lines};
+use self::tailed::Tailed;
+use super::identity::{FileId, Identity, modified};
+use super::{
+    FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, name_text,
+    names_pattern, on_thread,
+};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::event::Event;
 use crate::settings::home_expanded;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -32,9 +43,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "taildir",
     aliases: &["org.apache.flume.source.taildir.TaildirSource"],
     doc: "Reads files line by line while they grow. Positions are kept in Flume's file, and beside it what the files \
-          begin with and what was read last of them: so a renamed file is read on, one that was copied and truncated is \
+          begin with and what was read last of them: so a renamed file is read on, one that was copied and then truncated is \
           read on in its copy if the copy is among the files, and a new file that got an old inode is read from its \
-          start. After a kill, lines since the last note of positions come again.",
+          start. A file that begins like another one is its copy only if that one was truncated then; it is read up to \
+          5 s later, so that this can be told. A copy of a file that is not truncated, and a file that an editor has \
+          written anew, are read as a whole. What is known of a file is kept while it is not \
+          there, for 7 days and of 10,000 such files, and for longer while its directory is away or empty. After a kill, \
+          lines since the last note of positions come again.",
     keys: &[
         key("filegroups", Kind::Names, Fallback::Required, "Names for sets of files."),
         key(
@@ -65,13 +80,14 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "skipToEnd",
             Kind::Flag,
             Fallback::Is("false"),
-            "Whether files that have no position are read from their end.",
+            "Whether files that are there at the start and have no position are read from their end.",
         ),
         key(
             "idleTimeout",
             Kind::Number(1, i64::MAX, "ms"),
             Fallback::Is("120000"),
-            "After so long without a line a file is closed.",
+            "After so long without a line a file is closed. A last line without its end is an event then, and what is \
+             written behind it later is another one.",
         ),
         key(
             "writePosInterval",
@@ -112,6 +128,12 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         ),
         FILE_HEADER_KEY,
         LINE_LENGTH_MAX,
+        multiline::PATTERN,
+        multiline::WHAT,
+        multiline::NEGATE,
+        multiline::MAX_LINES,
+        multiline::MAX_BYTES,
+        multiline::TIMEOUT,
     ],
     shared: &[],
 };
@@ -126,6 +148,14 @@ pub(crate) fn start(context: SourceContext) -> Starting {
     })
 }
 
+/// What a look has found.
+#[derive(Clone)]
+struct Found {
+    path: PathBuf,
+    group: usize,
+    metadata: fs::Metadata,
+}
+
 /// A set of files.
 struct Group {
     directory: PathBuf,
@@ -137,18 +167,27 @@ struct Tail {
     context: SourceContext,
     groups: Vec<Group>,
     positions: Positions,
-    /// By inode.
-    files: HashMap<u64, Tailed>,
-    /// What was read of files that were truncated since: their copies are read on from there.
-    past: Vec<Identity>,
+    files: HashMap<FileId, Tailed>,
+    /// Files that were found, and may be copies.
+    strangers: HashMap<FileId, Stranger>,
+    copies: Copies,
+    multiline: Option<Multiline>,
+    /// Whether new files are read from their end: those of the first look, if they are to be.
+    skips: bool,
+    gone_patience: Duration,
     noted_at: Instant,
 }
 
-/// A file that was not found for so long is forgotten. A look into a directory whose files are being renamed does not find all of them.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// A file that was deleted, or renamed to where no set is, is closed when it has not grown for so long: those who write
+/// into it open the new one a moment later.
+const GONE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Truncated files that are remembered.
-const PAST_MAX: usize = 256;
+/// What is known of a file that is not there is kept for so long: the directory may be away, or empty because nothing is
+/// mounted there.
+const FORGET_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Of so many files at most; of others than those that were found last nothing is kept then.
+const GONE_MAX: usize = FILES_MAX;
 
 impl Tail {
     fn new(context: SourceContext) -> Result<Tail, String> {
@@ -159,8 +198,8 @@ impl Tail {
             let pattern = pattern.ok_or_else(|| format!("filegroups.{name} is not set"))?;
             let path = home_expanded(pattern.trim());
             let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
-            let names = Regex::new(&format!("^(?:{names})$"))
-                .map_err(|error| format!("filegroups.{name}: {error}"))?;
+            let names =
+                names_pattern(names).map_err(|error| format!("filegroups.{name}: {error}"))?;
             let directory = path.parent().map(Path::to_owned).unwrap_or_default();
             if !directory.is_absolute() {
                 return Err(format!("filegroups.{name} is '{pattern}', and has to be absolute"));
@@ -172,13 +211,26 @@ impl Tail {
                 .collect();
             groups.push(Group { directory, names, headers });
         }
+        let multiline = Multiline::new(settings)?;
         let mut positions = Positions::new(settings.path("positionFile"))?;
         let mut files = HashMap::new();
         for tailed in positions.read()? {
-            files.insert(tailed.inode, tailed);
+            files.insert(tailed.id, tailed);
         }
-        let (past, noted_at) = (Vec::new(), Instant::now());
-        Ok(Tail { context, groups, positions, files, past, noted_at })
+        let skips = settings.flag("skipToEnd");
+        let (strangers, copies, noted_at) = (HashMap::new(), Copies::new(), Instant::now());
+        Ok(Tail {
+            context,
+            groups,
+            positions,
+            files,
+            strangers,
+            copies,
+            multiline,
+            skips,
+            gone_patience: GONE_PATIENCE,
+            noted_at,
+        })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -197,49 +249,86 @@ impl Tail {
                 break;
             }
         }
+        self.end(handle);
+    }
+
+    /// What cannot be found any more is read to its end: the next start has no way to it. A last line without its end
+    /// stays where it is in other files.
+    fn end(&mut self, handle: &Handle) {
+        let gone = self.files.values().filter(|tailed| tailed.is_gone && tailed.file.is_some());
+        for id in gone.map(|tailed| tailed.id).collect::<Vec<_>>() {
+            self.close(id, handle);
+            if let Some(left) = self.files.get(&id).filter(|tailed| tailed.file.is_some()) {
+                self.context.delivery.counters().malformed.add(1);
+                tracing::error!(source = self.context.delivery.source(), path = %left.path.display(), position = left.identity.position,
+                    "the agent ends, and the last lines of a file that is gone are not read");
+            }
+        }
         self.note();
     }
 
     /// Looks at all files, and reads what has come; whether anything has.
     fn round(&mut self, handle: &Handle) -> bool {
-        let found = self.look();
-        let mut order: Vec<(SystemTime, u64)> = Vec::new();
-        for (inode, (path, group, metadata)) in &found {
-            self.meet(*inode, path, *group, metadata);
-            order.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), *inode));
+        let (found, away) = self.look();
+        self.find_again(&found);
+        let mut order: Vec<(SystemTime, FileId)> = Vec::new();
+        // Before strangers are judged, it has to be known which files were truncated.
+        for (id, found) in &found {
+            match self.files.contains_key(id) {
+                true => self.meet_again(*id, found),
+                false => self.meet(*id, found),
+            }
+            order.push((modified(&found.metadata), *id));
         }
-        let idle = self.context.settings.millis("idleTimeout");
+        self.judge(&found);
+        self.skips = false;
+        for (id, tailed) in &mut self.files {
+            tailed.is_gone = !found.contains_key(id);
+            tailed.is_noted_only &= tailed.is_gone;
+            // Of a directory that is away nothing can be said.
+            if !tailed.is_gone || tailed.path.parent().is_some_and(|folder| away.contains(folder)) {
+                tailed.found_at = Instant::now();
+            }
+        }
         // Files that are open and were renamed out of sight are read to their ends.
-        for (inode, tailed) in self.files.iter().filter(|(inode, _)| !found.contains_key(inode)) {
+        for (id, tailed) in self.files.iter().filter(|(_, tailed)| tailed.is_gone) {
             if tailed.file.is_some() {
-                order.push((SystemTime::UNIX_EPOCH, *inode));
+                order.push((SystemTime::UNIX_EPOCH, *id));
             }
         }
         order.sort();
         let mut has_read = false;
-        for (_, inode) in order {
-            has_read |= self.read_file(inode, handle);
+        for (_, id) in order {
+            has_read |= self.read_file(id, handle);
             if self.context.stop.is_set() {
                 return has_read;
             }
         }
-        for (inode, tailed) in &mut self.files {
-            let is_gone = !found.contains_key(inode);
-            if !is_gone {
-                tailed.found_at = Instant::now();
-            }
-            if tailed.read_at.elapsed() >= idle || is_gone && tailed.is_at_end {
-                tailed.file = None;
-            }
-        }
-        self.files
-            .retain(|_, tailed| tailed.file.is_some() || tailed.found_at.elapsed() < FORGET_AFTER);
+        self.close_quiet(handle);
+        self.forget();
         has_read
     }
 
-    /// The files that match now, by inode.
-    fn look(&self) -> BTreeMap<u64, (PathBuf, usize, fs::Metadata)> {
+    /// Forgets files that were deleted, and those that are gone for long or are too many.
+    fn forget(&mut self) {
+        self.files.retain(|_, tailed| {
+            tailed.file.is_some() || !tailed.is_deleted && tailed.found_at.elapsed() < FORGET_AFTER
+        });
+        let gone = self.files.values().filter(|tailed| tailed.is_gone && tailed.file.is_none());
+        let mut gone: Vec<(Instant, FileId)> =
+            gone.map(|tailed| (tailed.found_at, tailed.id)).collect();
+        let surplus = gone.len().saturating_sub(GONE_MAX);
+        if surplus > 0 {
+            gone.sort_unstable();
+            gone[..surplus].iter().for_each(|(_, id)| _ = self.files.remove(id));
+        }
+    }
+
+    /// The files that match now, and the directories that are away: they cannot be looked into, or nothing is there.
+    fn look(&self) -> (BTreeMap<FileId, Found>, HashSet<PathBuf>) {
         let mut found = BTreeMap::new();
+        let folders = self.groups.iter().map(|group| group.directory.clone());
+        let mut away: HashSet<PathBuf> = folders.collect();
         for (index, group) in self.groups.iter().enumerate() {
             let entries = match fs::read_dir(&group.directory) {
                 Ok(entries) => entries,
@@ -249,8 +338,7 @@ impl Tail {
                 }
             };
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                if !group.names.is_match(name) {
+                if !group.names.is_match(&name_text(&path)) {
                     continue;
                 }
                 let Ok(metadata) = fs::metadata(&path) else { continue };
@@ -259,110 +347,135 @@ impl Tail {
                 }
                 if found.len() >= FILES_MAX {
                     tracing::error!(source = self.context.delivery.source(), max = FILES_MAX, path = %path.display(), "there are too many files: some are not read");
-                    return found;
+                    return (found, away);
                 }
-                found.entry(metadata.ino()).or_insert((path, index, metadata));
+                away.remove(&group.directory);
+                let id = FileId::of(&metadata);
+                found.entry(id).or_insert(Found { path, group: index, metadata });
             }
         }
-        found
+        (found, away)
     }
 
-    /// Finds out what a file is: one that was read before, perhaps under another name, a copy of one, or a new one.
-    fn meet(&mut self, inode: u64, path: &Path, group: usize, metadata: &fs::Metadata) {
-        if let Some(tailed) = self.files.get_mut(&inode) {
-            tailed.group = Some(group);
-            if tailed.has_seen(metadata) && tailed.path == path {
-                return;
-            }
-            let file = match open(path, inode) {
-                Ok(Some(file)) => file,
-                Ok(None) => return,
-                Err(error) => return self.cannot_read(path, &error),
-            };
-            if tailed.is_same(&file, path) {
-                tailed.path = path.to_owned();
-            } else {
-                tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
-                    "a file was truncated or written anew, and is read from its start");
-                let past = tailed.start_anew(path);
-                self.past.push(past);
-                let surplus = self.past.len().saturating_sub(PAST_MAX);
-                self.past.drain(..surplus);
-            }
-            tailed.note_seen(metadata);
-            tailed.file = Some(file);
+    /// Finds files again that were noted on another device: a file system may get another number with each start of
+    /// the machine. Inode, content and path have to be the same, unless there is no file at that path any more.
+    fn find_again(&mut self, found: &BTreeMap<FileId, Found>) {
+        let noted = self.files.values().filter(|tailed| tailed.is_noted_only);
+        let lost: Vec<FileId> =
+            noted.map(|tailed| tailed.id).filter(|id| !found.contains_key(id)).collect();
+        if lost.is_empty() {
             return;
         }
-        let file = match open(path, inode) {
+        let paths: HashSet<&Path> = found.values().map(|found| &*found.path).collect();
+        let mut by_inode: HashMap<u64, Vec<FileId>> = HashMap::new();
+        for id in lost {
+            by_inode.entry(id.inode).or_default().push(id);
+        }
+        for (id, found) in
+            found.iter().filter(|(id, _)| !self.files.contains_key(id)).collect::<Vec<_>>()
+        {
+            let Some(candidates) = by_inode.get_mut(&id.inode) else { continue };
+            let Ok(Some(file)) = open(&found.path, *id) else { continue };
+            let is_it = |candidate: &FileId| {
+                let tailed = &self.files[candidate];
+                (tailed.path == found.path || !paths.contains(&*tailed.path))
+                    && !tailed.is_replaced(&found.metadata)
+                    && tailed.is_same(&file, &found.path)
+            };
+            let Some(index) = candidates.iter().position(is_it) else { continue };
+            if let Some(mut tailed) = self.files.remove(&candidates.swap_remove(index)) {
+                tailed.id = *id;
+                self.files.insert(*id, tailed);
+            }
+        }
+    }
+
+    /// A file that is known, perhaps under another name now, with more in it, or with something else.
+    fn meet_again(&mut self, id: FileId, found: &Found) {
+        let Found { path, group, metadata } = found;
+        let Some(tailed) = self.files.get_mut(&id) else { return };
+        tailed.group = Some(*group);
+        if tailed.has_seen(metadata) && tailed.path == *path {
+            return;
+        }
+        let file = match open(path, id) {
             Ok(Some(file)) => file,
             Ok(None) => return,
             Err(error) => return self.cannot_read(path, &error),
         };
-        let mut tailed = Tailed::new(inode, path.to_owned());
-        let known = self.files.values().map(|tailed| &tailed.identity).chain(&self.past);
-        let copied =
-            known.filter(|identity| identity.is_telling() && identity.is_beginning_of(&file));
-        if let Some(identity) = copied.max_by_key(|identity| identity.position) {
-            tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = identity.position,
-                "a file is the copy of one that was read, and is read on");
-            tailed.identity = identity.clone();
-        } else if self.context.settings.flag("skipToEnd") {
-            tailed.identity.position = metadata.len();
+        let is_replaced = tailed.is_replaced(metadata);
+        if !is_replaced && tailed.is_same(&file, path) {
+            tailed.path = path.to_owned();
+        } else {
+            tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
+                "a file was truncated or written anew, and is read from its start");
+            let before = tailed.start_anew(path);
+            if !is_replaced {
+                self.copies.note_truncated(id, before);
+            }
         }
-        tailed.group = Some(group);
         tailed.note_seen(metadata);
         tailed.file = Some(file);
-        self.files.insert(inode, tailed);
+    }
+
+    /// A file that nobody knows: a new one, or a copy.
+    fn meet(&mut self, id: FileId, found: &Found) {
+        let Found { path, group, metadata } = found.clone();
+        if let Some(stranger) = self.strangers.get_mut(&id) {
+            (stranger.path, stranger.group, stranger.metadata) = (path, group, metadata);
+            return;
+        }
+        if metadata.len() == 0 {
+            return;
+        }
+        let begin = if self.skips { metadata.len() } else { 0 };
+        match open(&path, id) {
+            Ok(Some(file)) => {
+                let stranger = Stranger::new(path, group, file, metadata, begin);
+                self.strangers.insert(id, stranger);
+            }
+            Ok(None) => {}
+            Err(error) => self.cannot_read(&path, &error),
+        }
+    }
+
+    /// Decides of strangers what they are, if that can be told already.
+    fn judge(&mut self, found: &BTreeMap<FileId, Found>) {
+        for (id, mut stranger) in std::mem::take(&mut self.strangers) {
+            // One that is gone again cannot wait: it is read while it is open.
+            let verdict = match found.contains_key(&id) {
+                true => self.copies.judge(&mut stranger, &self.files, |id| found.contains_key(id)),
+                false => Verdict::New,
+            };
+            let mut tailed = Tailed::new(id, stranger.path.clone());
+            match verdict {
+                Verdict::Wait => {
+                    self.strangers.insert(id, stranger);
+                    continue;
+                }
+                Verdict::Copy(identity) => {
+                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position = identity.position,
+                        "a file is the copy of one that was read and truncated, and is read on");
+                    tailed.identity = identity;
+                }
+                // With marks, so that it is known again under another name.
+                Verdict::New => match Identity::of(&stranger.file, stranger.begin) {
+                    Ok(identity) => tailed.identity = identity,
+                    Err(error) => {
+                        self.cannot_read(&stranger.path, &error);
+                        continue;
+                    }
+                },
+            }
+            tailed.group = Some(stranger.group);
+            tailed.note_seen(&stranger.metadata);
+            tailed.file = Some(stranger.file);
+            self.files.insert(id, tailed);
+        }
     }
 
     fn cannot_read(&self, path: &Path, error: &std::io::Error) {
         tracing::warn!(source = self.context.delivery.source(), path = %path.display(), %error, "a file cannot be read");
-    }
-
-    /// Delivers the lines of one file; whether there were any.
-    fn read_file(&mut self, inode: u64, handle: &Handle) -> bool {
-        let mut has_read = false;
-        for _ in 0..self.context.settings.number("maxBatchCount") {
-            if !self.read_batch(inode, handle) {
-                break;
-            }
-            has_read = true;
-            // Many files may have much to be read: a round can take minutes.
-            self.note_in_time();
-            if self.context.stop.is_set() {
-                break;
-            }
-        }
-        has_read
-    }
-
-    /// Delivers the next lines of one file; whether there were any.
-    fn read_batch(&mut self, inode: u64, handle: &Handle) -> bool {
-        let settings = &self.context.settings;
-        let (lines_max, line_max) = (settings.size("batchSize"), settings.size("maxLineLength"));
-        let Some(tailed) = self.files.get_mut(&inode) else { return false };
-        let Some(file) = &tailed.file else { return false };
-        let position = tailed.identity.position;
-        let batch = match read_lines(file, position, lines_max, line_max, false) {
-            Ok(batch) => batch,
-            Err(error) => {
-                tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
-                return false;
-            }
-        };
-        tailed.is_at_end = batch.lines.is_empty();
-        if tailed.is_at_end {
-            return false;
-        }
-        let group = tailed.group.and_then(|group| self.groups.get(group));
-        let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
-        let events = events(&self.context, &tailed.path, headers, &batch);
-        if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
-            return false;
-        }
-        tailed.identity.advance(&batch.raw, batch.end);
-        tailed.read_at = Instant::now();
-        true
     }
 
     fn note_in_time(&mut self) {
@@ -380,38 +493,10 @@ impl Tail {
 }
 
 /// Opens a file that was found; `None` if it was renamed or deleted since. The next look finds it under its other name.
-fn open(path: &Path, inode: u64) -> io::Result<Option<File>> {
+fn open(path: &Path, id: FileId) -> io::Result<Option<File>> {
     match File::open(path) {
-        Ok(file) => Ok((file.metadata()?.ino() == inode).then_some(file)),
+        Ok(file) => Ok((FileId::of(&file.metadata()?) == id).then_some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn events(
-    context: &SourceContext,
-    path: &Path,
-    headers: &[(String, String)],
-    batch: &FileBatch,
-) -> Vec<Event> {
-    let settings = &context.settings;
-    let has_offset = settings.flag("byteOffsetHeader");
-    let file_header = settings.text_if("fileHeader", "fileHeaderKey");
-    let event = |line: &crate::codec::file_lines::FileLine| {
-        if line.is_part {
-            context.delivery.counters().malformed.add(1);
-        }
-        let mut event = Event::new(line.line.clone());
-        for (name, value) in headers {
-            event.headers.set(name.as_str(), value.as_str());
-        }
-        if let Some(header) = file_header {
-            event.headers.set(header, path.display().to_string());
-        }
-        if has_offset {
-            event.headers.set("byteoffset", line.offset.to_string());
-        }
-        event
-    };
-    batch.lines.iter().map(event).collect()
 }

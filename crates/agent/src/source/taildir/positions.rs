@@ -1,7 +1,8 @@
 //! Where the positions of files are kept.
 //!
 //! Flume's file is a list of `{"inode": 1, "pos": 2, "file": "/a"}`, in which Flume takes no other field. So what
-//! files are known by is in a second file beside it, whose name ends in `.marks`.
+//! files are known by is in a second file beside it, whose name ends in `.marks`: the device, when the
+//! file was made, and hashes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +11,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::super::identity::{FileId, Identity, Mark};
 use super::super::write_whole;
-use super::tailed::{Mark, Tailed};
+use super::tailed::Tailed;
 
 #[derive(Debug)]
 pub(super) struct Positions {
@@ -45,14 +47,7 @@ impl Positions {
     pub(super) fn read(&mut self) -> Result<Vec<Tailed>, String> {
         let marks = self.list(&self.marks)?;
         self.written_marks = marks.clone();
-        let of_mark = |value: &Value| {
-            let number = |name: &str| value[name].as_u64();
-            let text = |name: &str| u64::from_str_radix(value[name].as_str()?, 16).ok();
-            let head = Mark { length: number("headLength")?, hash: text("headHash")? };
-            let tail = Mark { length: number("tailLength")?, hash: text("tailHash")? };
-            Some(((number("inode")?, number("pos")?), (head, tail)))
-        };
-        let marks: HashMap<(u64, u64), (Mark, Mark)> = marks.iter().filter_map(of_mark).collect();
+        let marks: HashMap<(u64, u64, String), Marks> = marks.iter().filter_map(marks_of).collect();
         let mut files = Vec::new();
         for entry in self.list(&self.path)? {
             let (inode, position) = (entry["inode"].as_u64(), entry["pos"].as_u64());
@@ -64,8 +59,14 @@ impl Positions {
                     self.path.display()
                 ));
             };
-            let marks = marks.get(&(inode, position)).copied();
-            files.push(Tailed::remembered(inode, PathBuf::from(file), position, marks));
+            let found = marks.get(&(inode, position, file.to_owned()));
+            // An earlier version noted no paths there.
+            let found = found.or_else(|| marks.get(&(inode, position, String::new())));
+            let id = FileId { device: found.and_then(|marks| marks.device), inode };
+            let marks = found.map(|marks| (marks.head, marks.tail));
+            let mut tailed = Tailed::remembered(id, PathBuf::from(file), position, marks);
+            tailed.born = found.and_then(|marks| marks.born);
+            files.push(tailed);
         }
         Ok(files)
     }
@@ -88,16 +89,16 @@ impl Positions {
         let mut positions: Vec<Value> = Vec::new();
         let mut marks: Vec<Value> = Vec::new();
         for file in files {
-            let (inode, position) = (file.inode, file.identity.position);
-            positions.push(
-                json!({ "inode": inode, "pos": position, "file": file.path.display().to_string() }),
-            );
-            let (head, tail) = (file.identity.head, file.identity.tail);
-            marks.push(json!({
-                "inode": inode, "pos": position,
-                "headLength": head.length, "headHash": format!("{:x}", head.hash),
-                "tailLength": tail.length, "tailHash": format!("{:x}", tail.hash),
-            }));
+            let (inode, position) = (file.id.inode, file.identity.position);
+            let path = file.path.display().to_string();
+            positions.push(json!({ "inode": inode, "pos": position, "file": path }));
+            let mut mark = file.identity.marks();
+            mark["inode"] = json!(inode);
+            mark["pos"] = json!(position);
+            mark["file"] = json!(path);
+            mark["device"] = json!(file.id.device);
+            mark["born"] = json!(file.born);
+            marks.push(mark);
         }
         let text = Value::Array(positions).to_string();
         if text == self.written {
@@ -112,6 +113,23 @@ impl Positions {
     }
 }
 
+/// What is noted of a position beside it.
+struct Marks {
+    device: Option<u64>,
+    born: Option<u64>,
+    head: Mark,
+    tail: Mark,
+}
+
+/// The marks of an entry, by the position that they belong to.
+fn marks_of(entry: &Value) -> Option<((u64, u64, String), Marks)> {
+    let number = |name: &str| entry[name].as_u64();
+    let (head, tail) = Identity::marks_of(entry)?;
+    let path = entry["file"].as_str().unwrap_or_default().to_owned();
+    let marks = Marks { device: number("device"), born: number("born"), head, tail };
+    Some(((number("inode")?, number("pos")?, path), marks))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,17 +140,26 @@ mod tests {
         let path = folder.path().join("below").join("positions.json");
         let mut positions = Positions::new(path.clone()).expect("is made");
         assert!(positions.read().expect("is empty").is_empty());
-        let mut file = Tailed::new(7, PathBuf::from("/a"));
-        file.identity.advance(b"line\n", 5);
-        positions.write([&file].into_iter()).expect("is written");
+        // Two file systems have the same inode, and as much was read of both files.
+        let on = |device, path: &str, line: &[u8]| {
+            let id = FileId { device: Some(device), inode: 7 };
+            let mut file = Tailed::new(id, PathBuf::from(path));
+            file.identity.advance(line, 5);
+            file.born = Some(device + 10);
+            file
+        };
+        let files = [on(1, "/a", b"line\n"), on(2, "/b", b"same\n")];
+        positions.write(files.iter()).expect("is written");
         let text = fs::read_to_string(&path).expect("is there");
-        assert_eq!(text, r#"[{"file":"/a","inode":7,"pos":5}]"#);
+        let flumes = r#"[{"file":"/a","inode":7,"pos":5},{"file":"/b","inode":7,"pos":5}]"#;
+        assert_eq!(text, flumes);
         let read = Positions::new(path.clone()).expect("is made").read().expect("is read");
-        assert_eq!((read[0].inode, read[0].identity.position), (7, 5));
-        assert_eq!(
-            (read[0].identity.head, read[0].identity.tail),
-            (file.identity.head, file.identity.tail)
-        );
+        for (read, written) in read.iter().zip(&files) {
+            assert_eq!((read.id, read.born), (written.id, written.born));
+            assert_eq!(read.identity.position, 5);
+            assert_eq!(read.identity.head, written.identity.head);
+            assert_eq!(read.identity.tail, written.identity.tail);
+        }
         fs::write(&path, "[{\"inode\":1}]").expect("is written");
         assert!(positions.read().is_err_and(|error| error.contains("without inode")));
     }

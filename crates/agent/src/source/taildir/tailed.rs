@@ -3,126 +3,68 @@
 use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-/// How many bytes of a file's beginning, and before the position, tell it from others.
-pub(super) const MARK_BYTES: usize = 1024;
-
-/// Fewer bytes than these tell nothing about a copy: two files may begin with the same short line.
-const TELLING_BYTES: u64 = 32;
-
-/// What was read of a file: how far, and by what it is known again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) position: u64,
-    /// The first bytes up to the position, as a mark.
-    pub(super) head: Mark,
-    /// The last bytes before the position.
-    pub(super) tail: Mark,
-    /// The bytes of both, while they are few or this process has read them.
-    head_bytes: Vec<u8>,
-    tail_bytes: Vec<u8>,
-}
-
-/// So many bytes with this hash.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) length: u64,
-    pub(super) hash: u64,
-}
-
-impl Mark {
-    fn of(bytes: &[u8]) -> Mark {
-        // FNV-1a of 64 bits: it has to be the same in every process.
-        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        Mark { length: bytes.len() as u64, hash }
-    }
-
-    /// Whether the file has these bytes there.
-    fn is_at(self, file: &File, offset: u64) -> bool {
-        if self.length == 0 {
-            return true;
-        }
-        let mut bytes = vec![0; (self.length as usize).min(MARK_BYTES)];
-        file.read_exact_at(&mut bytes, offset).is_ok() && Mark::of(&bytes) == self
-    }
-}
-
-impl Identity {
-    /// Notes that the bytes up to `end` were read.
-    pub(super) fn advance(&mut self, raw: &[u8], end: u64) {
-        let is_from_start = self.position == self.head_bytes.len() as u64;
-        if is_from_start && self.head_bytes.len() < MARK_BYTES {
-            let part = raw.len().min(MARK_BYTES - self.head_bytes.len());
-            self.head_bytes.extend_from_slice(&raw[..part]);
-            self.head = Mark::of(&self.head_bytes);
-        }
-        let kept = raw.len().min(MARK_BYTES);
-        self.tail_bytes.extend_from_slice(&raw[raw.len() - kept..]);
-        let surplus = self.tail_bytes.len().saturating_sub(MARK_BYTES);
-        self.tail_bytes.drain(..surplus);
-        self.tail = Mark::of(&self.tail_bytes);
-        self.position = end;
-    }
-
-    /// Whether a file begins with what was read. If nothing was read, it tells nothing.
-    pub(super) fn is_beginning_of(&self, file: &File) -> bool {
-        let length = file.metadata().map_or(0, |metadata| metadata.len());
-        length >= self.position
-            && self.head.is_at(file, 0)
-            && self.tail.is_at(file, self.position.saturating_sub(self.tail.length))
-    }
-
-    /// Whether there is enough of it to know a copy by.
-    pub(super) fn is_telling(&self) -> bool {
-        self.head.length >= TELLING_BYTES && self.tail.length >= TELLING_BYTES
-    }
-}
+use super::super::identity::{FileId, Identity, Mark, born, modified};
 
 /// A file, and how far it was read.
 #[derive(Debug)]
 pub(super) struct Tailed {
-    pub(super) inode: u64,
+    pub(super) id: FileId,
     pub(super) path: PathBuf,
+    /// When the file was made, if its file system says so. An inode that got another file has another time.
+    pub(super) born: Option<u64>,
     pub(super) identity: Identity,
     /// Its set, once it was seen.
     pub(super) group: Option<usize>,
     /// While lines come.
     pub(super) file: Option<File>,
-    pub(super) read_at: Instant,
+    /// When a line of it was delivered last, or it has grown.
+    pub(super) active_at: Instant,
     /// When a look found it last.
     pub(super) found_at: Instant,
+    /// Whether no look of this process has found it: it is what an earlier one has noted.
+    pub(super) is_noted_only: bool,
+    /// Whether the last look did not find it.
+    pub(super) is_gone: bool,
+    /// Whether it had no name any more when it was closed.
+    pub(super) is_deleted: bool,
     pub(super) is_at_end: bool,
     seen: Option<(u64, SystemTime)>,
+    /// How long it was when it was asked last, while it is open.
+    open_bytes: u64,
 }
 
 impl Tailed {
-    pub(super) fn new(inode: u64, path: PathBuf) -> Tailed {
+    pub(super) fn new(id: FileId, path: PathBuf) -> Tailed {
         Tailed {
-            inode,
+            id,
             path,
+            born: None,
             identity: Identity::default(),
             group: None,
             file: None,
-            read_at: Instant::now(),
+            active_at: Instant::now(),
             found_at: Instant::now(),
+            is_noted_only: false,
+            is_gone: false,
+            is_deleted: false,
             is_at_end: false,
             seen: None,
+            open_bytes: 0,
         }
     }
 
     /// As Flume's file has it, and with the marks that only ours has.
     pub(super) fn remembered(
-        inode: u64,
+        id: FileId,
         path: PathBuf,
         position: u64,
         marks: Option<(Mark, Mark)>,
     ) -> Tailed {
-        let mut tailed = Tailed::new(inode, path);
-        let (head, tail) = marks.unwrap_or_default();
-        tailed.identity = Identity { position, head, tail, ..Identity::default() };
+        let mut tailed = Tailed::new(id, path);
+        tailed.is_noted_only = true;
+        tailed.identity = Identity::noted(position, marks);
         tailed
     }
 
@@ -133,10 +75,35 @@ impl Tailed {
     }
 
     pub(super) fn note_seen(&mut self, metadata: &Metadata) {
+        self.born = born(metadata).or(self.born);
         self.seen = Some((metadata.len(), modified(metadata)));
     }
 
-    /// Whether the file is still the one that was read. Without marks, as Flume leaves a position, its path has to be
+    /// How long nothing was read of it and nothing written into it; nothing if it is not open.
+    pub(super) fn quiet_for(&mut self) -> Option<Duration> {
+        let metadata = self.file.as_ref()?.metadata();
+        let bytes = metadata.map_or(self.open_bytes, |metadata| metadata.len());
+        if bytes != self.open_bytes {
+            (self.open_bytes, self.active_at) = (bytes, Instant::now());
+        }
+        Some(self.active_at.elapsed())
+    }
+
+    /// Whether the line that ends at the position was delivered without its end, so that its end is no line.
+    pub(super) fn is_in_line(&self) -> bool {
+        let (Some(file), Some(before)) = (&self.file, self.identity.position.checked_sub(1)) else {
+            return false;
+        };
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, before).is_ok() && byte != *b"\n"
+    }
+
+    /// Whether the inode is another file's now.
+    pub(super) fn is_replaced(&self, metadata: &Metadata) -> bool {
+        matches!((self.born, born(metadata)), (Some(before), Some(now)) if before != now)
+    }
+
+    /// Whether the content is still the one that was read. Without marks, as Flume leaves a position, its path has to be
     /// the same, too.
     pub(super) fn is_same(&self, file: &File, path: &Path) -> bool {
         let is_marked = self.identity.tail.length > 0;
@@ -149,10 +116,6 @@ impl Tailed {
         self.path = path.to_owned();
         std::mem::take(&mut self.identity)
     }
-}
-
-fn modified(metadata: &Metadata) -> SystemTime {
-    metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -168,27 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_by_its_beginning_and_by_what_was_read_last() {
-        let text: Vec<u8> = (0..5000u32).map(|n| (n % 251) as u8).collect();
-        let mut identity = Identity::default();
-        for part in text.chunks(700) {
-            identity.advance(part, identity.position + part.len() as u64);
-        }
-        assert!(identity.is_telling());
-        assert!(identity.is_beginning_of(&file(&text)));
-        let longer = [&text[..], b"more"].concat();
-        assert!(identity.is_beginning_of(&file(&longer)));
-        assert!(!identity.is_beginning_of(&file(&text[..4999])));
-        for changed_at in [0, 1023, 4999] {
-            let mut changed = text.clone();
-            changed[changed_at] ^= 1;
-            assert!(!identity.is_beginning_of(&file(&changed)), "changed at {changed_at}");
-        }
-    }
-
-    #[test]
     fn what_flume_remembers_holds_for_the_same_path_alone() {
-        let tailed = Tailed::remembered(1, PathBuf::from("/a"), 3, None);
+        let id = FileId { device: None, inode: 1 };
+        let tailed = Tailed::remembered(id, PathBuf::from("/a"), 3, None);
         assert!(tailed.is_same(&file(b"12345"), Path::new("/a")));
         assert!(!tailed.is_same(&file(b"12345"), Path::new("/b")));
         assert!(!tailed.is_same(&file(b"12"), Path::new("/a")));

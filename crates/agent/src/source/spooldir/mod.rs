@@ -3,16 +3,26 @@
 //! How far the file that is being read has been delivered is noted in `trackerDir` after each batch. A kill in
 //! between repeats one batch.
 
+mod notes;
+#[cfg(test)]
+mod tests;
+mod troubles;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use regex_lite::Regex;
-use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, on_thread, write_whole};
+use self::notes::Notes;
+use self::troubles::Troubles;
+use super::identity::modified;
+use super::{
+    FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, names_pattern, on_thread,
+};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -22,7 +32,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "spooldir",
     aliases: &["org.apache.flume.source.SpoolDirectorySource"],
     doc: "Reads files that are put into a directory, line by line, and renames or deletes each when all of it is in \
-          channels. A file must not change once it is there: then the source says so, and stops.",
+          channels. A file must not change once it is there: if it does, the source says so, and reads on. A file that cannot \
+          be read, or renamed, is told of at ERROR, counted in `EventReadFail`, and tried again every 2 s; others are read \
+          meanwhile.",
     keys: &[
         key("spoolDir", Kind::Text, Fallback::Required, "The directory."),
         key(
@@ -141,9 +153,6 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[],
 };
 
-/// The name of the note in the tracker directory.
-const NOTE: &str = "logway-position.json";
-
 /// How deep directories below are looked into.
 const DEPTH_MAX: usize = 32;
 
@@ -158,6 +167,8 @@ struct Spool {
     context: SourceContext,
     directory: PathBuf,
     tracker: PathBuf,
+    notes: Notes,
+    troubles: Troubles,
     include: Regex,
     ignore: Regex,
     /// Headers for a file's path and its name.
@@ -175,73 +186,108 @@ impl Spool {
         let tracker = directory.join(settings.path("trackerDir"));
         fs::create_dir_all(&tracker)
             .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
-        let whole = |key| settings.whole_pattern(key).expect("it has a default");
+        let whole = |key| names_pattern(settings.required(key).trim()).expect("it was checked");
         let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
-        Ok(Spool { directory, tracker, include, ignore, path_header, name_header, context })
+        let (notes, troubles) = (Notes::read(&tracker), Troubles::new());
+        Ok(Spool {
+            directory,
+            tracker,
+            notes,
+            troubles,
+            include,
+            ignore,
+            path_header,
+            name_header,
+            context,
+        })
     }
 
-    fn run(self, handle: &Handle) {
+    fn run(mut self, handle: &Handle) {
         let pause = self.context.settings.millis("pollDelay");
         loop {
-            let read = match self.next_file() {
-                Ok(Some(path)) => self.read(&path, handle).map(|is_whole| is_whole.then_some(path)),
-                Ok(None) => Ok(None),
-                Err(error) => {
-                    Err(format!("cannot look into {}: {error}", self.directory.display()))
-                }
-            };
-            match read {
-                Ok(Some(_)) => continue,
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::error!(
-                        source = self.context.delivery.source(),
-                        error,
-                        "the source stops: a file is not as it should be"
-                    );
-                    return handle.block_on(self.context.stop.wait());
-                }
-            }
+            while self.read_next(handle) {}
             if handle.block_on(self.context.stop.sleep(pause)) {
                 return;
             }
         }
     }
 
-    fn next_file(&self) -> io::Result<Option<PathBuf>> {
-        let mut found = Vec::new();
-        self.look_into(&self.directory, 0, &mut found)?;
-        let settings = &self.context.settings;
+    /// Reads the next file; whether there may be another one.
+    fn read_next(&mut self, handle: &Handle) -> bool {
+        let Some(path) = self.next_file() else { return false };
+        match self.read(&path, handle) {
+            Ok(is_whole) => {
+                if is_whole && self.troubles.end(&path) {
+                    tracing::info!(source = self.context.delivery.source(), path = %path.display(), "a file that was in trouble is done with");
+                }
+                is_whole
+            }
+            Err(error) => {
+                self.trouble(&path, &error);
+                true
+            }
+        }
+    }
+
+    /// Counts and tells that something cannot be done now, unless that was told a moment ago.
+    fn trouble(&mut self, path: &Path, what: &str) {
+        if self.troubles.add(path, what) {
+            self.context.delivery.counters().malformed.add(1);
+            tracing::error!(
+                source = self.context.delivery.source(),
+                error = what,
+                "a file is not as it should be: it is tried again, and others are read"
+            );
+        }
+    }
+
+    fn next_file(&mut self) -> Option<PathBuf> {
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        self.look_into(&self.directory, 0, &mut found, &mut failed);
+        let there: BTreeSet<&Path> = found.iter().map(|(_, path)| &**path).collect();
+        let is_failed = |path: &Path| failed.iter().any(|(failed, _)| failed == path);
+        self.troubles.keep(|path| there.contains(path) || is_failed(path));
+        for (path, error) in failed {
+            self.trouble(&path, &format!("cannot look into {}: {error}", path.display()));
+        }
+        found.retain(|(_, path)| !self.troubles.rest(path));
         found.sort();
-        if settings.is("consumeOrder", "youngest") {
+        if self.context.settings.is("consumeOrder", "youngest") {
             found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
         }
         // What was begun comes first.
-        let begun =
-            self.note().map(|note| PathBuf::from(note["file"].as_str().unwrap_or_default()));
-        let first = begun.and_then(|begun| found.iter().find(|(_, path)| *path == begun));
-        Ok(first.or(found.first()).map(|(_, path)| path.clone()))
+        let first = found.iter().find(|(_, path)| self.notes.has(path));
+        first.or(found.first()).map(|(_, path)| path.clone())
     }
 
+    /// Finds files that are wanted, and directories that cannot be looked into.
     fn look_into(
         &self,
         directory: &Path,
         depth: usize,
         found: &mut Vec<(SystemTime, PathBuf)>,
-    ) -> io::Result<()> {
+        failed: &mut Vec<(PathBuf, io::Error)>,
+    ) {
         let suffix = self.context.settings.required("fileSuffix");
-        for entry in fs::read_dir(directory)? {
-            let path = entry?.path();
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return failed.push((directory.to_owned(), error)),
+        };
+        for entry in entries {
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(error) => return failed.push((directory.to_owned(), error)),
+            };
             let Ok(metadata) = fs::metadata(&path) else { continue };
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = &*name_text(&path);
             if metadata.is_dir() {
                 let goes_down = self.context.settings.flag("recursiveDirectorySearch");
                 if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
                 {
-                    self.look_into(&path, depth + 1, found)?;
+                    self.look_into(&path, depth + 1, found, failed);
                 }
                 continue;
             }
@@ -252,39 +298,30 @@ impl Spool {
                 && self.include.is_match(name)
                 && !self.ignore.is_match(name);
             if is_wanted {
-                found.push((metadata.modified()?, path));
+                found.push((modified(&metadata), path));
             }
         }
-        Ok(())
-    }
-
-    fn note(&self) -> Option<Value> {
-        let text = fs::read_to_string(self.tracker.join(NOTE)).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    fn write_note(&self, path: &Path, offset: u64) -> Result<(), String> {
-        let note = json!({ "file": path.display().to_string(), "position": offset });
-        write_whole(&self.tracker.join(NOTE), note.to_string().as_bytes()).map_err(|error| {
-            format!("cannot note a position in {}: {error}", self.tracker.display())
-        })
     }
 
     /// Reads a file to its end; `false` if the agent ends before.
-    fn read(&self, path: &Path, handle: &Handle) -> Result<bool, String> {
-        let settings = &self.context.settings;
+    fn read(&mut self, path: &Path, handle: &Handle) -> Result<bool, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
-        let file = File::open(path).map_err(failed)?;
+        let file = match File::open(path) {
+            // Somebody has taken it away since it was found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            opened => opened.map_err(failed)?,
+        };
         let before = file.metadata().map_err(failed)?;
-        let note = self.note().filter(|note| note["file"] == path.display().to_string().as_str());
-        let mut offset = note.and_then(|note| note["position"].as_u64()).unwrap_or(0);
+        let mut note = self.notes.of(path, &file, &before);
+        let settings = &self.context.settings;
         let (lines_max, line_max) =
             (settings.size("batchSize"), settings.size("deserializer.maxLineLength"));
         loop {
             if self.context.stop.is_set() {
                 return Ok(false);
             }
-            let batch = read_lines(&file, offset, lines_max, line_max, true).map_err(failed)?;
+            let position = note.identity.position;
+            let batch = read_lines(&file, position, lines_max, line_max, true).map_err(failed)?;
             if batch.lines.is_empty() {
                 break;
             }
@@ -292,8 +329,11 @@ impl Spool {
             if !handle.block_on(self.context.delivery.insist(events, &self.context.stop)) {
                 return Ok(false);
             }
-            offset = batch.end;
-            self.write_note(path, offset)?;
+            note.identity.advance(&batch.raw, batch.end);
+            let written = self.notes.write(path, &note);
+            written.map_err(|error| {
+                format!("cannot note a position in {}: {error}", self.tracker.display())
+            })?;
         }
         let after = fs::metadata(path).map_err(failed)?;
         if after.len() != before.len() || after.modified().ok() != before.modified().ok() {
@@ -309,13 +349,12 @@ impl Spool {
             event.headers.set(header.as_str(), path.display().to_string());
         }
         if let Some(header) = &self.name_header {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            event.headers.set(header.as_str(), name);
+            event.headers.set(header.as_str(), name_text(path));
         }
         event
     }
 
-    fn retire(&self, path: &Path) -> Result<(), String> {
+    fn retire(&mut self, path: &Path) -> Result<(), String> {
         let settings = &self.context.settings;
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         if settings.is("deletePolicy", "immediate") {
@@ -333,9 +372,6 @@ impl Spool {
             }
             fs::rename(path, &done).map_err(failed)?;
         }
-        match fs::remove_file(self.tracker.join(NOTE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(()),
-        }
+        self.notes.remove(path).map_err(failed)
     }
 }

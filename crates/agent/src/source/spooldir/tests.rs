@@ -1,0 +1,191 @@
+//! File by file: what becomes of each, whatever an agent before has left.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::channel::Channel;
+use crate::counters::SourceCounters;
+use crate::delivery::Delivery;
+use crate::selector::Selector;
+use crate::stop::{Stop, Stopper};
+use crate::tests::toml;
+
+/// A source whose looks are taken one by one.
+struct Spooling {
+    folder: TempDir,
+    more: String,
+    runtime: Runtime,
+    channel: Arc<Channel>,
+    spool: Spool,
+    _stopper: Stopper,
+}
+
+impl Spooling {
+    fn new(more: &str) -> Spooling {
+        let folder = tempfile::tempdir().expect("is made");
+        let runtime = Runtime::new().expect("is made");
+        let (stopper, stop) = Stopper::new();
+        let (spool, channel) = runtime.block_on(spool(folder.path(), more, stop));
+        Spooling { folder, more: more.to_owned(), runtime, channel, spool, _stopper: stopper }
+    }
+
+    /// As a kill and a start.
+    fn start_again(&mut self) {
+        let (stopper, stop) = Stopper::new();
+        let started = self.runtime.block_on(spool(self.folder.path(), &self.more, stop));
+        (self.spool, self.channel) = started;
+        self._stopper = stopper;
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("is written");
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// The bodies that all files bring that can be read now.
+    fn look(&mut self) -> Vec<String> {
+        while self.spool.read_next(self.runtime.handle()) {}
+        self.bodies()
+    }
+
+    fn errors(&self) -> u64 {
+        self.spool.context.delivery.counters().malformed.get()
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        let taken = self.channel.take(10_000, Duration::ZERO);
+        let taken = self.runtime.block_on(taken).expect("is taken");
+        let body = |event: &Event| String::from_utf8_lossy(&event.body).into_owned();
+        let bodies = taken.events.iter().map(body).collect();
+        self.runtime.block_on(taken.commit()).expect("is committed");
+        bodies
+    }
+
+    /// Reads so many bytes of a file, as a batch before a kill.
+    fn begin(&mut self, name: &str, bytes: usize) {
+        let (path, text) = (self.path(name), fs::read(self.path(name)).expect("is there"));
+        let file = File::open(&path).expect("is there");
+        let metadata = file.metadata().expect("is there");
+        let mut note = self.spool.notes.of(&path, &file, &metadata);
+        note.identity.advance(&text[..bytes], bytes as u64);
+        self.spool.notes.write(&path, &note).expect("is written");
+    }
+}
+
+async fn spool(folder: &Path, more: &str, stop: Stop) -> (Spool, Arc<Channel>) {
+    let text = format!(
+        "[sources.r]\ntype = 'spooldir'\nchannels = ['c']\nspoolDir = '{}'\n{more}\n\
+         [channels.c]\ntype = 'memory'\ncapacity = 100000\ntransactionCapacity = 10000\n",
+        folder.display()
+    );
+    let config = toml(&text).expect("makes sense");
+    let source = &config.sources[0];
+    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
+    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
+    let counters = Arc::new(SourceCounters::default());
+    let delivery = Delivery::new("r", vec![Arc::clone(&channel)], selector, Vec::new(), counters);
+    let context = SourceContext { settings: source.settings.clone(), delivery, stop };
+    (Spool::new(context).expect("starts"), channel)
+}
+
+#[test]
+fn a_file_that_was_begun_is_read_on_and_the_next_of_its_name_from_the_start() {
+    let mut spooling = Spooling::new("");
+    spooling.write("x", "1\n2\n3\n4\n");
+    spooling.begin("x", 4);
+    spooling.start_again();
+    assert_eq!(spooling.look(), ["3", "4"]);
+    assert!(spooling.has("x.COMPLETED") && !spooling.has(".flumespool/logway-position.json"));
+
+    // Another file takes the name, with another content, and then with the same.
+    spooling.write("y", "1\n2\n3\n4\n");
+    spooling.begin("y", 4);
+    spooling.write("new", "a\nb\nc\n");
+    fs::rename(spooling.path("new"), spooling.path("y")).expect("is renamed");
+    spooling.start_again();
+    assert_eq!(spooling.look(), ["a", "b", "c"]);
+    spooling.write("z", "1\n2\n3\n4\n");
+    spooling.begin("z", 4);
+    fs::remove_file(spooling.path("z")).expect("is there");
+    spooling.write("z", "1\n2\n3\n4\n5\n");
+    spooling.start_again();
+    assert_eq!(spooling.look(), ["1", "2", "3", "4", "5"]);
+}
+
+#[test]
+fn a_kill_before_the_note_of_a_deleted_file_is_gone_takes_nothing_of_the_next_one() {
+    let mut spooling = Spooling::new("deletePolicy = 'immediate'");
+    spooling.write("x", "1\n2\n");
+    spooling.begin("x", 4);
+    fs::remove_file(spooling.path("x")).expect("is there");
+    spooling.write("x", "1\n2\n");
+    spooling.start_again();
+    assert_eq!(spooling.look(), ["1", "2"]);
+    assert!(!spooling.has("x"));
+}
+
+#[test]
+fn what_is_in_trouble_holds_up_nothing_else_and_goes_on_when_it_is_mended() {
+    let mut spooling = Spooling::new("batchSize = 1");
+    // One was read before, and one cannot be read.
+    spooling.write("a.COMPLETED", "");
+    spooling.write("a", "1\n2\n");
+    std::os::unix::fs::symlink("/proc/self/mem", spooling.path("b")).expect("is made");
+    spooling.write("c", "3\n");
+    let mut came = spooling.look();
+    came.sort();
+    assert_eq!(came, ["1", "2", "3"]);
+    assert_eq!(spooling.errors(), 2);
+    assert!(spooling.has("a") && spooling.has("c.COMPLETED"));
+    // They are tried again, and not told of each time; nothing comes twice.
+    spooling.spool.troubles.try_after = Duration::ZERO;
+    for _ in 0..3 {
+        spooling.spool.read_next(spooling.runtime.handle());
+    }
+    assert_eq!((spooling.bodies().len(), spooling.errors()), (0, 2));
+    spooling.spool.troubles.try_after = Duration::from_secs(3600);
+    spooling.start_again();
+    assert!(spooling.look().is_empty());
+    fs::remove_file(spooling.path("a.COMPLETED")).expect("is there");
+    fs::remove_file(spooling.path("b")).expect("is there");
+    spooling.write("b", "4\n");
+    spooling.spool.troubles.try_after = Duration::ZERO;
+    assert_eq!(spooling.look(), ["4"]);
+    assert!(spooling.has("a.COMPLETED") && spooling.has("b.COMPLETED"));
+    // The place of the notes is away: nothing comes twice while the agent runs.
+    fs::remove_dir_all(spooling.path(".flumespool")).expect("is there");
+    spooling.write("d", "5\n6\n");
+    let tried = [(); 4].map(|()| {
+        spooling.spool.read_next(spooling.runtime.handle());
+        spooling.bodies()
+    });
+    assert_eq!(tried.concat(), ["5", "6"]);
+}
+
+#[test]
+fn names_that_are_no_text_or_have_line_feeds_are_read() {
+    let mut spooling = Spooling::new("basenameHeader = true");
+    let names: [&[u8]; 2] = [b"caf\xe9", b"two\nlines"];
+    for name in names {
+        fs::write(spooling.path("").join(OsStr::from_bytes(name)), "one\n").expect("is written");
+    }
+    assert_eq!(spooling.look(), ["one", "one"]);
+    for name in names {
+        let done = [name, b".COMPLETED"].concat();
+        assert!(spooling.path("").join(OsStr::from_bytes(&done)).exists());
+    }
+}

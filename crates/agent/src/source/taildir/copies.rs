@@ -1,0 +1,169 @@
+//! Whether a file that nobody knows is the copy of one that was read.
+//!
+//! `copytruncate` copies a file, and truncates it then. So a file is a copy if both hold:
+//!
+//! - it begins with what was read of another file;
+//! - that other file was truncated, and the copy was written before.
+//!
+//! Files that only begin alike are read each from its start: reports, or logs with the same banner. A look may fall
+//! between the copy and the truncation. So a file that begins as one that is there waits for that, but not for long.
+//! Where it stays open what a file is, its lines come twice.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::super::identity::{Beginning, FileId, Identity, TELLING_BYTES, is_beginning, modified};
+use super::open;
+use super::tailed::Tailed;
+
+/// How long a file that may be a copy waits for the truncation, since it has grown last.
+const COPY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// So many times as long it waits at most: a copy of a large file grows for some time.
+const PATIENCES_MAX: u32 = 12;
+
+/// Truncated files that are remembered.
+const TRUNCATED_MAX: usize = 256;
+
+/// A file that was found, and of which it is not decided yet where reading begins.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    pub(super) path: PathBuf,
+    pub(super) group: usize,
+    pub(super) file: File,
+    pub(super) metadata: Metadata,
+    /// Where reading begins if it is a new one.
+    pub(super) begin: u64,
+    doubt: Option<Doubt>,
+}
+
+/// A file begins as another one, which is not truncated.
+#[derive(Debug)]
+struct Doubt {
+    since: Instant,
+    grown_at: Instant,
+    bytes: u64,
+    original: FileId,
+    /// How much of it was read of the other one, too.
+    agreed_bytes: u64,
+}
+
+/// What was read of a file before it was truncated.
+#[derive(Debug)]
+struct Truncated {
+    id: FileId,
+    identity: Identity,
+    seen_at: SystemTime,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    New,
+    Copy(Identity),
+    Wait,
+}
+
+#[derive(Debug)]
+pub(super) struct Copies {
+    truncated: Vec<Truncated>,
+    pub(super) patience: Duration,
+}
+
+impl Stranger {
+    pub(super) fn new(
+        path: PathBuf,
+        group: usize,
+        file: File,
+        metadata: Metadata,
+        begin: u64,
+    ) -> Stranger {
+        Stranger { path, group, file, metadata, begin, doubt: None }
+    }
+}
+
+impl Copies {
+    pub(super) fn new() -> Copies {
+        Copies { truncated: Vec::new(), patience: COPY_PATIENCE }
+    }
+
+    pub(super) fn note_truncated(&mut self, id: FileId, identity: Identity) {
+        if identity.is_telling() {
+            self.truncated.push(Truncated { id, identity, seen_at: SystemTime::now() });
+            let surplus = self.truncated.len().saturating_sub(TRUNCATED_MAX);
+            self.truncated.drain(..surplus);
+        }
+    }
+
+    /// Judges a file, after all known ones were looked at. `present` are those of them that are there.
+    pub(super) fn judge(
+        &mut self,
+        stranger: &mut Stranger,
+        known: &HashMap<FileId, Tailed>,
+        is_present: impl Fn(&FileId) -> bool,
+    ) -> Verdict {
+        let Ok(beginning) = Beginning::of(&stranger.file) else { return Verdict::New };
+        if let Some(identity) = self.truncated_since(stranger, &beginning) {
+            return Verdict::Copy(identity);
+        }
+        let present = known.values().filter(|tailed| is_present(&tailed.id));
+        let alike = present.filter_map(|tailed| {
+            let agreed_bytes = agreed_bytes(stranger, &beginning, tailed)?;
+            Some((agreed_bytes, tailed.id))
+        });
+        let Some((agreed_bytes, original)) = alike.max() else { return Verdict::New };
+        let (now, bytes) = (Instant::now(), stranger.metadata.len());
+        let before = stranger.doubt.as_ref();
+        let since = before.map_or(now, |doubt| doubt.since);
+        let unchanged = before.filter(|doubt| doubt.bytes == bytes);
+        let grown_at = unchanged.map_or(now, |doubt| doubt.grown_at);
+        stranger.doubt = Some(Doubt { since, grown_at, bytes, original, agreed_bytes });
+        let is_over = now.duration_since(grown_at) >= self.patience
+            || now.duration_since(since) >= self.patience * PATIENCES_MAX;
+        if is_over { Verdict::New } else { Verdict::Wait }
+    }
+
+    /// What was read of the truncated file that this is a copy of. Each has one copy.
+    fn truncated_since(&mut self, stranger: &Stranger, beginning: &Beginning) -> Option<Identity> {
+        let written_at = modified(&stranger.metadata);
+        let candidates = self.truncated.iter().enumerate();
+        let candidates = candidates.filter(|(_, truncated)| written_at <= truncated.seen_at);
+        let is_whole = |truncated: &Truncated| {
+            beginning.has(truncated.identity.head)
+                && truncated.identity.is_beginning_of(&stranger.file)
+        };
+        let whole = candidates.clone().filter(|(_, truncated)| is_whole(truncated));
+        if let Some((index, _)) = whole.max_by_key(|(_, truncated)| truncated.identity.position) {
+            return Some(self.truncated.remove(index).identity);
+        }
+        // Lines came after the copy was made, and were read before the truncation.
+        let doubt = stranger.doubt.as_ref()?;
+        let (index, _) = candidates.clone().find(|(_, it)| it.id == doubt.original)?;
+        let identity = Identity::of(&stranger.file, doubt.agreed_bytes).ok()?;
+        self.truncated.remove(index);
+        Some(identity)
+    }
+}
+
+/// How many bytes a stranger begins with that were read of a known file; nothing if it begins otherwise, or says too little.
+fn agreed_bytes(stranger: &Stranger, beginning: &Beginning, tailed: &Tailed) -> Option<u64> {
+    let (identity, bytes) = (&tailed.identity, stranger.metadata.len());
+    if !identity.is_telling() || bytes < TELLING_BYTES {
+        return None;
+    }
+    if bytes >= identity.position {
+        let is_alike = beginning.has(identity.head) && identity.is_beginning_of(&stranger.file);
+        return is_alike.then_some(identity.position);
+    }
+    // A copy that is being written, or one behind which lines came.
+    if bytes >= identity.head.length && !beginning.has(identity.head) {
+        return None;
+    }
+    let opened = match &tailed.file {
+        Some(_) => None,
+        None => open(&tailed.path, tailed.id).ok().flatten(),
+    };
+    let original = tailed.file.as_ref().or(opened.as_ref())?;
+    is_beginning(&stranger.file, bytes, original).ok()?.then_some(bytes)
+}

@@ -1,0 +1,156 @@
+//! Events out of files, into channels; and what becomes of a file into which nobody writes any more.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+
+use super::super::SourceContext;
+use super::super::identity::FileId;
+use super::Tail;
+use super::multiline::Multiline;
+use super::tailed::Tailed;
+use crate::codec::file_lines::{FileBatch, FileLine, read_lines};
+use crate::event::Event;
+use crate::settings::Settings;
+
+impl Tail {
+    /// Delivers the lines of one file; whether there were any.
+    pub(super) fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
+        let mut has_read = false;
+        for _ in 0..self.context.settings.number("maxBatchCount") {
+            if !self.read_batch(id, false, handle) {
+                break;
+            }
+            has_read = true;
+            // Many files may have much to be read: a round can take minutes.
+            self.note_in_time();
+            if self.context.stop.is_set() {
+                break;
+            }
+        }
+        has_read
+    }
+
+    /// Delivers the next events of one file; whether there were any. With `takes_rest` all that is there counts: a last line
+    /// that has no end, and an event to which lines could still belong.
+    fn read_batch(&mut self, id: FileId, takes_rest: bool, handle: &Handle) -> bool {
+        let Some(tailed) = self.files.get_mut(&id) else { return false };
+        if tailed.file.is_none() {
+            return false;
+        }
+        let position = tailed.identity.position;
+        let multiline = self.multiline.as_ref();
+        let batch = match next_batch(&self.context.settings, multiline, tailed, takes_rest) {
+            Ok(batch) => batch,
+            Err(error) => {
+                tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
+                return false;
+            }
+        };
+        tailed.is_at_end = batch.end == position;
+        if tailed.is_at_end {
+            return false;
+        }
+        let group = tailed.group.and_then(|group| self.groups.get(group));
+        let headers = group.map(|group| &group.headers[..]).unwrap_or_default();
+        let events = events(&self.context, &tailed.path, headers, &batch);
+        if !events.is_empty()
+            && !handle.block_on(self.context.delivery.insist(events, &self.context.stop))
+        {
+            return false;
+        }
+        tailed.identity.advance(&batch.raw, batch.end);
+        tailed.active_at = Instant::now();
+        true
+    }
+
+    /// Closes files into which nobody writes any more.
+    pub(super) fn close_quiet(&mut self, handle: &Handle) {
+        let idle = self.context.settings.millis("idleTimeout");
+        let mut quiet = Vec::new();
+        for (id, tailed) in &mut self.files {
+            let is_done = tailed.is_gone && tailed.is_at_end;
+            let patience = if is_done { idle.min(self.gone_patience) } else { idle };
+            if tailed.quiet_for().is_some_and(|quiet_for| quiet_for >= patience) {
+                quiet.push(*id);
+            }
+        }
+        for id in quiet {
+            self.close(id, handle);
+        }
+    }
+
+    /// Reads a file to its end, also a last line without its end, and closes it. While channels take nothing, it stays open.
+    pub(super) fn close(&mut self, id: FileId, handle: &Handle) {
+        while self.read_batch(id, true, handle) {}
+        let Some(tailed) = self.files.get_mut(&id) else { return };
+        let metadata = tailed.file.as_ref().and_then(|file| file.metadata().ok());
+        let is_whole =
+            metadata.as_ref().is_none_or(|metadata| metadata.len() <= tailed.identity.position);
+        if is_whole || !self.context.stop.is_set() {
+            tailed.is_deleted = metadata.is_some_and(|metadata| metadata.nlink() == 0);
+            tailed.file = None;
+        }
+    }
+}
+
+/// The next events of a file that is open.
+fn next_batch(
+    settings: &Settings,
+    multiline: Option<&Multiline>,
+    tailed: &mut Tailed,
+    takes_rest: bool,
+) -> io::Result<FileBatch> {
+    let (position, line_max) = (tailed.identity.position, settings.size("maxLineLength"));
+    let mut lines_max = settings.size("batchSize");
+    loop {
+        let file: &File = tailed.file.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let mut batch = read_lines(file, position, lines_max, line_max, takes_rest)?;
+        let is_all = batch.lines.len() < lines_max;
+        // The end of a line that was delivered without it.
+        if batch.lines.first().is_some_and(|line| line.line.is_empty()) && tailed.is_in_line() {
+            batch.lines.remove(0);
+        }
+        let Some(multiline) = multiline else { return Ok(batch) };
+        let is_quiet = tailed.quiet_for().is_some_and(|time| time >= multiline.timeout);
+        let takes_last = is_all && (takes_rest || is_quiet);
+        let gathered = multiline.gather(position, batch, takes_last);
+        // More lines than an event may have are more than one event.
+        if gathered.end > position || is_all || lines_max > multiline.lines_max {
+            return Ok(gathered);
+        }
+        lines_max *= 2;
+    }
+}
+
+fn events(
+    context: &SourceContext,
+    path: &Path,
+    headers: &[(String, String)],
+    batch: &FileBatch,
+) -> Vec<Event> {
+    let settings = &context.settings;
+    let has_offset = settings.flag("byteOffsetHeader");
+    let file_header = settings.text_if("fileHeader", "fileHeaderKey");
+    let event = |line: &FileLine| {
+        if line.is_part {
+            context.delivery.counters().malformed.add(1);
+        }
+        let mut event = Event::new(line.line.clone());
+        for (name, value) in headers {
+            event.headers.set(name.as_str(), value.as_str());
+        }
+        if let Some(header) = file_header {
+            event.headers.set(header, path.display().to_string());
+        }
+        if has_offset {
+            event.headers.set("byteoffset", line.offset.to_string());
+        }
+        event
+    };
+    batch.lines.iter().map(event).collect()
+}
