@@ -1,8 +1,8 @@
 //! From a source into its channels: interceptors, the selector, and one transaction on each channel.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use logway_log::random_uuid;
 
@@ -20,6 +20,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And after many.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// How often it is told that optional channels do not take events.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What a source hands its events to. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery(Arc<Shared>);
@@ -33,6 +36,14 @@ struct Shared {
     counters: Arc<SourceCounters>,
     /// Headers in which channels want an id, which has to stay the same when a batch is put again.
     id_headers: Vec<String>,
+    untold: Mutex<Untold>,
+}
+
+/// What optional channels did not take since that was told last.
+#[derive(Debug, Default)]
+struct Untold {
+    events: usize,
+    told: Option<Instant>,
 }
 
 /// Events that no channel will ever take.
@@ -62,7 +73,9 @@ impl Delivery {
         let id_headers = channels.iter().filter_map(|channel| channel.id_header());
         let id_headers: Vec<String> =
             id_headers.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect();
-        let shared = Shared { source, channels, selector, interceptors, counters, id_headers };
+        let untold = Mutex::default();
+        let shared =
+            Shared { source, channels, selector, interceptors, counters, id_headers, untold };
         Delivery(Arc::new(shared))
     }
 
@@ -237,16 +250,27 @@ impl Delivery {
         Ok(())
     }
 
+    /// Without waiting for room: a channel that may be left out does not slow down the source.
     async fn try_optional(&self, share: Share) {
         let channel = &self.0.channels[share.channel];
         let count = share.events.len();
-        let put = match channel.reserve(&share.events).await {
+        let put = match channel.reserve_now(&share.events).await {
             Ok(reservation) => reservation.put(share.events).await,
             Err(error) => Err(error),
         };
         if let Err(error) = put {
             self.0.counters.optional_failures.add(count);
-            tracing::warn!(source = self.0.source, events = count, %error, "an optional channel did not take events");
+            self.tell_of_optional(count, &error);
+        }
+    }
+
+    fn tell_of_optional(&self, count: usize, error: &ChannelError) {
+        let mut untold = self.0.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.events += count;
+        if untold.told.is_none_or(|told| told.elapsed() >= TELL_INTERVAL) {
+            let events = std::mem::take(&mut untold.events);
+            untold.told = Some(Instant::now());
+            tracing::warn!(source = self.0.source, events, %error, "an optional channel did not take events");
         }
     }
 

@@ -357,3 +357,24 @@ async fn a_batch_is_in_all_required_channels_or_in_none() {
     assert_eq!((first.len(), second.len()), (8, 4));
     assert_eq!((counters.accepted.get(), counters.optional_failures.get()), (4, 4));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_full_optional_channel_does_not_keep_its_source() {
+    let first = open("memory", "capacity = 1000").await;
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd']\nselector.optional = 'd'\n\
+                [channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\ncapacity = 1\ntransactionCapacity = 1\n'keep-alive' = 3\n";
+    let config = toml(text).expect("makes sense");
+    let second = Channel::open(&config.channels["d"]).await.expect("opens");
+    let names = ["c".to_owned(), "d".to_owned()];
+    let selector = Selector::new(&config.sources[0].selector, &names).expect("fits");
+    let counters = Arc::new(SourceCounters::default());
+    let channels = vec![Arc::clone(&first), Arc::clone(&second)];
+    let delivery = Delivery::new("r", channels, selector, Vec::new(), Arc::clone(&counters));
+    let began = tokio::time::Instant::now();
+    for number in 0..100 {
+        delivery.deliver(events(number..number + 1)).await.expect("there is room");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!((first.len(), second.len()), (100, 1));
+    assert_eq!(counters.optional_failures.get(), 99);
+}
