@@ -1,4 +1,6 @@
 //! From a source into its channels: interceptors, the selector, and one transaction on each channel.
+//!
+//! Interceptors see an event once. A put that is tried again puts what they have made of it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,10 +100,43 @@ impl Delivery {
     /// Room is claimed in all required channels before one of them gets anything, and durable channels come
     /// first, because they alone can fail then. So a failure leaves nothing behind, unless the disk of a second
     /// durable channel fails: then the first has the batch, and has it twice when the source sends it again.
-    pub(crate) async fn deliver(&self, mut events: Vec<Event>) -> Result<(), ChannelError> {
+    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), ChannelError> {
+        let received = events.len();
+        let events = self.prepare(events);
+        let left_out = received - events.len();
+        self.put(events).await?;
+        self.0.counters.accepted.add(left_out);
+        Ok(())
+    }
+
+    /// Does once with events that have come what is to be done before their first put: a put that is tried again has
+    /// the same events. Returns those that go into channels.
+    fn prepare(&self, mut events: Vec<Event>) -> Vec<Event> {
+        let Shared { selector, interceptors, counters, .. } = &*self.0;
         self.count_received(&events);
         self.give_ids(&mut events);
-        self.put(events).await
+        let before = events.len();
+        let mut events =
+            interceptors.iter().fold(events, |events, interceptor| interceptor.intercept(events));
+        counters.intercepted.add(before - events.len());
+        events.retain(|event| {
+            let choice = selector.choose(event);
+            let is_mapped = !choice.required.is_empty() || !choice.optional.is_empty();
+            if !is_mapped {
+                counters.unmapped.add(1);
+                tracing::debug!(source = self.0.source, "an event is mapped to no channel");
+            }
+            is_mapped
+        });
+        events
+    }
+
+    /// As [`Delivery::prepare`], for what is not told to the sender as a whole.
+    fn prepare_each(&self, events: Vec<Event>) -> Vec<Event> {
+        let received = events.len();
+        let events = self.prepare(events);
+        self.0.counters.accepted.add(received - events.len());
+        events
     }
 
     /// An event keeps the id that it came with: so what a sender repeats is known.
@@ -139,11 +174,9 @@ impl Delivery {
     /// Channels have no room. Some of the events may be in them.
     pub(crate) async fn deliver_or_drop(
         &self,
-        mut events: Vec<Event>,
+        events: Vec<Event>,
     ) -> Result<Dropped, ChannelError> {
-        self.count_received(&events);
-        self.give_ids(&mut events);
-        let mut batches = self.batches(events);
+        let mut batches = self.batches(self.prepare_each(events));
         let mut dropped = Dropped::default();
         while let Some(batch) = batches.pop() {
             let put = self.put_or_halve(batch, &mut batches).await.map_err(|(error, _)| error)?;
@@ -169,11 +202,9 @@ impl Delivery {
     }
 
     /// Returns how many events are in no channel because the end came before.
-    async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop) -> usize {
-        self.count_received(&events);
-        self.give_ids(&mut events);
+    async fn insist_on(&self, events: Vec<Event>, stop: &Stop) -> usize {
         let mut pause = PAUSE_MIN;
-        let mut batches = self.batches(events);
+        let mut batches = self.batches(self.prepare_each(events));
         while let Some(batch) = batches.pop() {
             let (error, batch) = match self.put_or_halve(batch, &mut batches).await {
                 Ok(_) => continue,
@@ -274,13 +305,9 @@ impl Delivery {
         }
     }
 
-    /// Runs the interceptors, and sorts the events by channel.
+    /// Sorts the events by channel.
     fn shares(&self, events: Vec<Event>) -> Vec<Share> {
-        let Shared { selector, interceptors, counters, channels, .. } = &*self.0;
-        let before = events.len();
-        let events =
-            interceptors.iter().fold(events, |events, interceptor| interceptor.intercept(events));
-        counters.intercepted.add(before - events.len());
+        let Shared { selector, channels, .. } = &*self.0;
         if let (Selector::Replicating(choice), [_]) = (selector, &channels[..])
             && !events.is_empty()
         {
@@ -298,10 +325,6 @@ impl Delivery {
         };
         for event in events {
             let choice = selector.choose(&event);
-            if choice.required.is_empty() && choice.optional.is_empty() {
-                counters.unmapped.add(1);
-                tracing::debug!(source = self.0.source, "an event is mapped to no channel");
-            }
             for channel in &choice.required {
                 add(*channel, true, event.clone());
             }
