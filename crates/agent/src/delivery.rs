@@ -95,6 +95,16 @@ impl Delivery {
         bounds.min().unwrap_or(1)
     }
 
+    /// With more events than so many, [`Delivery::deliver`] cannot succeed, as far as that is known before.
+    pub(crate) fn events_max(&self) -> usize {
+        let Shared { channels, interceptors, .. } = &*self.0;
+        if interceptors.iter().any(Interceptor::takes_out) {
+            return usize::MAX;
+        }
+        let bounds = channels.iter().map(|channel| channel.transaction_events_max());
+        bounds.fold(0, usize::saturating_add)
+    }
+
     /// Puts a batch into its channels. When this returns, each event is in all its required channels.
     ///
     /// Room is claimed in all required channels before one of them gets anything, and durable channels come

@@ -2,22 +2,25 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
+use super::body::{NoBody, read_body};
 use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
-use crate::codec::budget::Budget;
+use crate::codec::Unread;
+use crate::codec::budget::{Budget, Exhausted};
+use crate::codec::intake::Intake;
 use crate::codec::json::read_events;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
+use crate::error::ChannelError;
 use crate::tls::{self, Stream};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -25,7 +28,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "http",
     aliases: &["org.apache.flume.source.http.HTTPSource"],
     doc: "Takes events by POST, as a list in JSON: `[{\"headers\": {\"a\": \"b\"}, \"body\": \"text\"}]`. All of a request go \
-          into channels together. It is answered with 200 then, with 400 if it is malformed, and with 503 while \
+          into channels together. It is answered with 200 then, with 400 if it is malformed, with 408 if it comes too \
+          slowly, with 413 if no channel would ever take it, as a list above `transactionCapacity`, and with 503 while \
           channels have no room.",
     keys: &[
         key("bind", Kind::Text, Fallback::Is("0.0.0.0"), "The address to listen at."),
@@ -123,35 +127,48 @@ async fn answer(request: Request<Body>, context: &SourceContext, budget: &Arc<Bu
         );
     }
     let mut share = budget.share();
-    let mut body = request.into_body();
-    let mut bytes = Vec::new();
     let max = context.settings.size("maxMessageBytes");
-    while let Some(frame) = std::future::poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await
-    {
-        let Ok(frame) = frame else {
-            return refuse(StatusCode::BAD_REQUEST, "the body ends before its end".to_owned());
-        };
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > max {
-            return refuse(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body is above {max} bytes (maxMessageBytes)"),
-            );
-        }
-        if let Err(error) = share.grow(data.len()) {
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-        }
-        bytes.extend_from_slice(&data);
-    }
-    let events = match read_events(&bytes) {
-        Ok(events) => events,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, error.to_string()),
-    };
-    match context.delivery.deliver(events).await {
-        Ok(()) => StatusCode::OK.into_response(),
+    let bytes = match read_body(request.into_body(), max, &mut share).await {
+        Ok(bytes) => bytes,
         Err(error) => {
-            tracing::warn!(source = context.delivery.source(), %error, "a request is refused");
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+            let status = match &error {
+                NoBody::Cut => StatusCode::BAD_REQUEST,
+                NoBody::TooSlow => StatusCode::REQUEST_TIMEOUT,
+                NoBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+                NoBody::Exhausted(why) => status_of_exhausted(*why),
+            };
+            return refuse(status, error.to_string());
         }
+    };
+    let intake = Intake::new(&mut share, context.delivery.events_max());
+    let events = match read_events(&bytes, intake) {
+        Ok(events) => events,
+        Err(error) => {
+            let status = match &error {
+                Unread::Malformed(_) => StatusCode::BAD_REQUEST,
+                Unread::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+                Unread::Exhausted(why) => status_of_exhausted(*why),
+            };
+            return refuse(status, error.to_string());
+        }
+    };
+    drop(bytes);
+    let Err(error) = context.delivery.deliver(events).await else {
+        return StatusCode::OK.into_response();
+    };
+    tracing::warn!(source = context.delivery.source(), %error, "a request is refused");
+    let status = match &error {
+        ChannelError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        error if error.is_final() => StatusCode::BAD_REQUEST,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("{error}\n")).into_response()
+}
+
+/// Of a request that takes more memory than there is: others may give some back, or it is too large by itself.
+fn status_of_exhausted(why: Exhausted) -> StatusCode {
+    match why.is_final() {
+        true => StatusCode::PAYLOAD_TOO_LARGE,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
