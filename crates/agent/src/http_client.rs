@@ -301,6 +301,12 @@ impl Answer {
         String::from_utf8_lossy(&self.body)
     }
 
+    /// What kind of body it has, without parameters; empty if it does not say.
+    pub(crate) fn media_type(&self) -> &str {
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        kind.unwrap_or_default().split(';').next().unwrap_or_default().trim()
+    }
+
     /// What it says, for a message: a colon and some of its body, or nothing.
     pub(crate) fn said(&self) -> String {
         const CHARS_MAX: usize = 400;
