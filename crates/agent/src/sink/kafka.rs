@@ -41,7 +41,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "allowTopicOverride",
             Kind::Flag,
             Fallback::Is("true"),
-            "Whether a header may name another.",
+            "Whether a header may name another. The source `kafka` sets that header to the topic that it reads: say \
+             `false` behind such a source, or events come round.",
         ),
         key("topicHeader", Kind::Text, Fallback::Is("topic"), "That header."),
         key(
