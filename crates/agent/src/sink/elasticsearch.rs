@@ -37,7 +37,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "The cluster, as `http://HOST:9200` or `https://HOST:9200`.",
         ),

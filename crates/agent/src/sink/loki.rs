@@ -34,7 +34,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "Loki, as `http://HOST:3100` or `https://HOST:3100`.",
         ),

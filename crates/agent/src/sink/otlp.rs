@@ -33,7 +33,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "The collector, as `http://HOST:4317`, or `https://`; for HTTP, `/v1/logs` is put behind it.",
         ),
