@@ -61,3 +61,21 @@ async fn a_list_that_no_channel_will_ever_take_is_refused_for_good() {
     assert_eq!(count(&registry, "SOURCE.r", "EventReadFail"), 2);
     drop(agent);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_is_one_event_as_flumes_blob_handler_makes_it() {
+    let handler = "handler = 'org.apache.flume.sink.solr.morphline.BlobHandler'\n'handler.maxBlobLength' = 10";
+    let (agent, _, port) = source("http", handler).await;
+    let post = async |body| post(port, "/?file=a", "text/plain; charset=latin1", body).await;
+    assert_eq!(post("0123456789").await.0, StatusCode::OK);
+    let (status, why) = post("0123456789x").await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(why.contains("10 bytes (handler.maxBlobLength)"), "{why}");
+    let channels = agent.end_sinks().await;
+    let taken = channels["c"].1.take(10, std::time::Duration::ZERO).await.expect("can be read");
+    assert_eq!(taken.events.len(), 1);
+    assert_eq!(
+        (&taken.events[0].body[..], taken.events[0].headers.get("file")),
+        (&b"0123456789"[..], Some("a"))
+    );
+}
