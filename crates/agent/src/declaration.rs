@@ -3,6 +3,8 @@
 
 use logway_expression::{Expression, ParseError};
 
+use crate::http_client::Endpoint;
+
 /// What a component is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
@@ -77,6 +79,8 @@ pub(crate) enum Kind {
     Flag,
     /// One of these, in any case.
     Choice(&'static [&'static str]),
+    /// `http://HOST:PORT/PATH`, or with `https://`.
+    Address,
     /// A regular expression.
     Regex,
     /// An expression of any kind, in the log service's language.
@@ -163,6 +167,9 @@ impl Kind {
             Kind::Choice(choices) => {
                 Err(format!("is '{value}', and not one of {}", choices.join(", ")))
             }
+            Kind::Address => {
+                Endpoint::parse(value).map(drop).map_err(|error| format!("is not taken: {error}"))
+            }
             Kind::Regex => regex_lite::Regex::new(value)
                 .map(|_| ())
                 .map_err(|error| format!("is no regular expression that is known here: {error}")),
@@ -186,6 +193,7 @@ impl Kind {
             Kind::Choice(choices) | Kind::Only(choices, _) => {
                 choices.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ")
             }
+            Kind::Address => "address".to_owned(),
             Kind::Regex => "regular expression".to_owned(),
             Kind::Expression => "expression".to_owned(),
             Kind::Condition => "expression that is true or false".to_owned(),

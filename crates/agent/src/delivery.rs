@@ -1,8 +1,10 @@
 //! From a source into its channels: interceptors, the selector, and one transaction on each channel.
+//!
+//! Interceptors see an event once. A put that is tried again puts what they have made of it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use logway_log::random_uuid;
 
@@ -20,6 +22,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And after many.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// How often it is told that optional channels do not take events.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What a source hands its events to. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery(Arc<Shared>);
@@ -33,6 +38,14 @@ struct Shared {
     counters: Arc<SourceCounters>,
     /// Headers in which channels want an id, which has to stay the same when a batch is put again.
     id_headers: Vec<String>,
+    untold: Mutex<Untold>,
+}
+
+/// What optional channels did not take since that was told last.
+#[derive(Debug, Default)]
+struct Untold {
+    events: usize,
+    told: Option<Instant>,
 }
 
 /// Events that no channel will ever take.
@@ -76,7 +89,9 @@ impl Delivery {
         let id_headers = channels.iter().filter_map(|channel| channel.id_header());
         let id_headers: Vec<String> =
             id_headers.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect();
-        let shared = Shared { source, channels, selector, interceptors, counters, id_headers };
+        let untold = Mutex::default();
+        let shared =
+            Shared { source, channels, selector, interceptors, counters, id_headers, untold };
         Delivery(Arc::new(shared))
     }
 
@@ -94,15 +109,58 @@ impl Delivery {
         bounds.min().unwrap_or(1)
     }
 
+    /// With more events than so many, [`Delivery::deliver`] cannot succeed, as far as that is known before.
+    pub(crate) fn events_max(&self) -> usize {
+        let Shared { channels, interceptors, .. } = &*self.0;
+        if interceptors.iter().any(Interceptor::takes_out) {
+            return usize::MAX;
+        }
+        let bounds = channels.iter().map(|channel| channel.transaction_events_max());
+        bounds.fold(0, usize::saturating_add)
+    }
+
     /// Puts a batch into its channels. When this returns, each event is in all its required channels.
     ///
     /// Room is claimed in all required channels before one of them gets anything, and durable channels come
     /// first, because they alone can fail then. So a failure leaves nothing behind, unless the disk of a second
     /// durable channel fails: then the first has the batch, and has it twice when the source sends it again.
-    pub(crate) async fn deliver(&self, mut events: Vec<Event>) -> Result<(), ChannelError> {
+    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), ChannelError> {
+        let received = events.len();
+        let events = self.prepare(events);
+        let left_out = received - events.len();
+        self.put(events).await?;
+        self.0.counters.accepted.add(left_out);
+        Ok(())
+    }
+
+    /// Does once with events that have come what is to be done before their first put: a put that is tried again has
+    /// the same events. Returns those that go into channels.
+    fn prepare(&self, mut events: Vec<Event>) -> Vec<Event> {
+        let Shared { selector, interceptors, counters, .. } = &*self.0;
         self.count_received(&events);
         self.give_ids(&mut events);
-        self.put(events).await
+        let before = events.len();
+        let mut events =
+            interceptors.iter().fold(events, |events, interceptor| interceptor.intercept(events));
+        counters.intercepted.add(before - events.len());
+        events.retain(|event| {
+            let choice = selector.choose(event);
+            let is_mapped = !choice.required.is_empty() || !choice.optional.is_empty();
+            if !is_mapped {
+                counters.unmapped.add(1);
+                tracing::debug!(source = self.0.source, "an event is mapped to no channel");
+            }
+            is_mapped
+        });
+        events
+    }
+
+    /// As [`Delivery::prepare`], for what is not told to the sender as a whole.
+    fn prepare_each(&self, events: Vec<Event>) -> Vec<Event> {
+        let received = events.len();
+        let events = self.prepare(events);
+        self.0.counters.accepted.add(received - events.len());
+        events
     }
 
     /// An event keeps the id that it came with: so what a sender repeats is known.
@@ -138,11 +196,9 @@ impl Delivery {
     /// Channels have no room. Some of the events may be in them.
     pub(crate) async fn deliver_or_drop(
         &self,
-        mut events: Vec<Event>,
+        events: Vec<Event>,
     ) -> Result<Dropped, ChannelError> {
-        self.count_received(&events);
-        self.give_ids(&mut events);
-        let mut batches = self.batches(events);
+        let mut batches = self.batches(self.prepare_each(events));
         let mut dropped = Dropped::default();
         while let Some(batch) = batches.pop() {
             let put = self.put_or_halve(batch, &mut batches).await.map_err(|(error, _)| error)?;
@@ -168,10 +224,9 @@ impl Delivery {
     }
 
     /// Keeps in `left` how many events are in no channel yet; `false` if the end came before they are.
-    async fn insist_on(&self, mut events: Vec<Event>, stop: &Stop, left: &mut usize) -> bool {
+    async fn insist_on(&self, events: Vec<Event>, stop: &Stop, left: &mut usize) -> bool {
+        let events = self.prepare_each(events);
         *left = events.len();
-        self.count_received(&events);
-        self.give_ids(&mut events);
         let mut pause = PAUSE_MIN;
         let mut batches = self.batches(events);
         while let Some(batch) = batches.pop() {
@@ -253,26 +308,33 @@ impl Delivery {
         Ok(())
     }
 
+    /// Without waiting for room: a channel that may be left out does not slow down the source.
     async fn try_optional(&self, share: Share) {
         let channel = &self.0.channels[share.channel];
         let count = share.events.len();
-        let put = match channel.reserve(&share.events).await {
+        let put = match channel.reserve_now(&share.events).await {
             Ok(reservation) => reservation.put(share.events).await,
             Err(error) => Err(error),
         };
         if let Err(error) = put {
             self.0.counters.optional_failures.add(count);
-            tracing::warn!(source = self.0.source, events = count, %error, "an optional channel did not take events");
+            self.tell_of_optional(count, &error);
         }
     }
 
-    /// Runs the interceptors, and sorts the events by channel.
+    fn tell_of_optional(&self, count: usize, error: &ChannelError) {
+        let mut untold = self.0.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.events += count;
+        if untold.told.is_none_or(|told| told.elapsed() >= TELL_INTERVAL) {
+            let events = std::mem::take(&mut untold.events);
+            untold.told = Some(Instant::now());
+            tracing::warn!(source = self.0.source, events, %error, "an optional channel did not take events");
+        }
+    }
+
+    /// Sorts the events by channel.
     fn shares(&self, events: Vec<Event>) -> Vec<Share> {
-        let Shared { selector, interceptors, counters, channels, .. } = &*self.0;
-        let before = events.len();
-        let events =
-            interceptors.iter().fold(events, |events, interceptor| interceptor.intercept(events));
-        counters.intercepted.add(before - events.len());
+        let Shared { selector, channels, .. } = &*self.0;
         if let (Selector::Replicating(choice), [_]) = (selector, &channels[..])
             && !events.is_empty()
         {
@@ -290,10 +352,6 @@ impl Delivery {
         };
         for event in events {
             let choice = selector.choose(&event);
-            if choice.required.is_empty() && choice.optional.is_empty() {
-                counters.unmapped.add(1);
-                tracing::debug!(source = self.0.source, "an event is mapped to no channel");
-            }
             for channel in &choice.required {
                 add(*channel, true, event.clone());
             }

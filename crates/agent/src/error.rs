@@ -96,9 +96,7 @@ impl ChannelError {
 pub(crate) enum SinkError {
     /// It may pass later: the events go back into the channel.
     Later(String),
-    /// This event, by its place in the batch, will never pass.
-    Undeliverable { index: usize, reason: String },
-    /// The same, and its configuration says that it is not to be tried again.
+    /// This event, by its place in the batch, will never pass, and its configuration says that it is not to be tried again.
     Unwanted { index: usize, reason: String },
     /// The next hop has some of the batch, will never take others, and may take the rest later.
     Partly(Partly),
@@ -118,9 +116,7 @@ pub(crate) struct Partly {
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SinkError::Later(reason)
-            | SinkError::Undeliverable { reason, .. }
-            | SinkError::Unwanted { reason, .. } => f.write_str(reason),
+            SinkError::Later(reason) | SinkError::Unwanted { reason, .. } => f.write_str(reason),
             SinkError::Partly(Partly { refused, later, .. }) => {
                 let first = refused.first().map(|(_, reason)| reason);
                 f.write_str(later.as_ref().or(first).map_or("", String::as_str))

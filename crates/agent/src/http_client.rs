@@ -1,6 +1,7 @@
 //! Requests over HTTP, 1.1 or 2, one after the other on a connection that is kept.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -37,19 +38,28 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// # Errors
+    ///
+    /// Why it is none. What may be secret is not in that: a query, and all of a text with a user.
     pub(crate) fn parse(text: &str) -> Result<Endpoint, String> {
+        let shown = text.split('?').next().unwrap_or_default();
+        if shown.contains('@') {
+            return Err("it has an '@': a user and a password do not belong into an address, but into \
+                        keys such as user and password, accessKeyId and secretAccessKey, or header.Authorization"
+                .to_owned());
+        }
         let plain = text.strip_prefix("http://").map(|rest| (rest, false, 80));
         let tls = || text.strip_prefix("https://").map(|rest| (rest, true, 443));
         let (rest, is_tls, port) = plain
             .or_else(tls)
-            .ok_or_else(|| format!("'{text}' begins neither with http:// nor with https://"))?;
+            .ok_or_else(|| format!("'{shown}' begins neither with http:// nor with https://"))?;
         let (address, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
         let (host, port) = match address.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                (host, port.parse().map_err(|_| format!("'{text}' has no sound port"))?)
+                (host, port.parse().map_err(|_| format!("'{shown}' has no sound port"))?)
             }
             _ => (address, port),
         };
@@ -57,7 +67,7 @@ impl Endpoint {
         let is_sound =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_sound(host) || !is_sound(path) || path.parse::<Uri>().is_err() {
-            return Err(format!("'{text}' is no address"));
+            return Err(format!("'{shown}' is no address"));
         }
         Ok(Endpoint { is_tls, host: host.to_owned(), port, path: path.to_owned() })
     }
@@ -77,10 +87,12 @@ impl Endpoint {
     }
 }
 
+/// As messages say it: without a query, which may have a secret in it.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        let path = self.path.split('?').next().unwrap_or_default();
+        write!(f, "{scheme}://{}{path}", self.authority())
     }
 }
 
@@ -181,13 +193,30 @@ impl HttpClient {
             .connection
             .take()
             .filter(|(sender, since)| since.elapsed() < IDLE_MAX && !sender.is_closed());
-        let mut sender = match kept {
-            Some((sender, _)) => sender,
-            None => self.connect().await?,
-        };
+        if let Some((sender, _)) = kept {
+            let request = self.request(method.clone(), path, headers, body.clone())?;
+            match self.exchange(sender, request, answer_bytes_max).await {
+                // The server had closed it, or was about to.
+                Err(Failed::Unanswered(_)) => {}
+                Err(Failed::Other(error)) => return Err(error),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        let sender = self.connect().await?;
         let request = self.request(method, path, headers, body)?;
+        self.exchange(sender, request, answer_bytes_max).await.map_err(io::Error::from)
+    }
+
+    /// Keeps the connection if it can be used again.
+    async fn exchange(
+        &mut self,
+        mut sender: Sender,
+        request: Request<Body>,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, Failed> {
         let exchange = sender.exchange(request, answer_bytes_max);
-        let answer = timeout(self.times.request, exchange).await.map_err(late)??;
+        let answer = timeout(self.times.request, exchange).await;
+        let answer = answer.map_err(|elapsed| Failed::Other(late(elapsed)))??;
         if !answer.is_cut {
             self.connection = Some((sender, Instant::now()));
         }
@@ -256,6 +285,32 @@ impl HttpClient {
     }
 }
 
+/// Why there is no answer.
+enum Failed {
+    /// The connection ended before there was a byte of one.
+    Unanswered(hyper::Error),
+    Other(io::Error),
+}
+
+impl Failed {
+    fn of(error: hyper::Error) -> Failed {
+        let is_io = error.source().is_some_and(|source| source.is::<io::Error>());
+        match error.is_incomplete_message() || error.is_canceled() || error.is_closed() || is_io {
+            true => Failed::Unanswered(error),
+            false => Failed::Other(io::Error::other(error)),
+        }
+    }
+}
+
+impl From<Failed> for io::Error {
+    fn from(failed: Failed) -> io::Error {
+        match failed {
+            Failed::Unanswered(error) => io::Error::other(error),
+            Failed::Other(error) => error,
+        }
+    }
+}
+
 fn late(_: tokio::time::error::Elapsed) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
@@ -272,18 +327,18 @@ impl Sender {
         &mut self,
         request: Request<Body>,
         answer_bytes_max: usize,
-    ) -> io::Result<Answer> {
+    ) -> Result<Answer, Failed> {
         let answered = match self {
             Sender::One(sender) => {
-                sender.ready().await.map_err(io::Error::other)?;
+                sender.ready().await.map_err(Failed::Unanswered)?;
                 sender.send_request(request).await
             }
             Sender::Two(sender) => {
-                sender.ready().await.map_err(io::Error::other)?;
+                sender.ready().await.map_err(Failed::Unanswered)?;
                 sender.send_request(request).await
             }
         };
-        let (head, body) = answered.map_err(io::Error::other)?.into_parts();
+        let (head, body) = answered.map_err(Failed::of)?.into_parts();
         let mut answer = Answer {
             status: head.status.as_u16(),
             headers: head.headers,
@@ -291,7 +346,7 @@ impl Sender {
             is_cut: false,
             trailers: HeaderMap::new(),
         };
-        answer.read(body, answer_bytes_max).await?;
+        answer.read(body, answer_bytes_max).await.map_err(Failed::Other)?;
         Ok(answer)
     }
 }
@@ -299,6 +354,12 @@ impl Sender {
 impl Answer {
     pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
+    }
+
+    /// What kind of body it has, without parameters; empty if it does not say.
+    pub(crate) fn media_type(&self) -> &str {
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        kind.unwrap_or_default().split(';').next().unwrap_or_default().trim()
     }
 
     /// What it says, for a message: a colon and some of its body, or nothing.
@@ -339,7 +400,7 @@ mod tests {
     #[test]
     fn addresses_are_read() {
         let endpoint = Endpoint::parse("http://a:81/b?c").expect("is one");
-        assert_eq!(endpoint.to_string(), "http://a:81/b?c");
+        assert_eq!(endpoint.to_string(), "http://a:81/b");
         assert_eq!(endpoint.path, "/b?c");
         assert_eq!(Endpoint::parse("http://a").expect("is one").to_string(), "http://a:80/");
         let endpoint = Endpoint::parse("https://[::1]/b").expect("is one");
@@ -348,5 +409,42 @@ mod tests {
         for text in ["ftp://a", "http://", "http://a:x/", "http://a b/", "a:80"] {
             assert!(Endpoint::parse(text).is_err(), "{text}");
         }
+        for text in
+            ["http://joe:SECRET@a:9", "http://SECRET@a/b", "joe:SECRET@a", "http://a:x/?SECRET"]
+        {
+            let error = Endpoint::parse(text).expect_err(text);
+            assert!(!error.contains("SECRET"), "{error}");
+        }
+    }
+
+    /// A server that answers one request of a connection, and closes it when the next one comes.
+    #[tokio::test]
+    async fn a_kept_connection_that_the_server_closes_is_no_failure() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("has one");
+        let served = tokio::spawn(async move {
+            for _ in 0..3 {
+                let (mut socket, _) = listener.accept().await.expect("is called");
+                let mut request = Vec::new();
+                while !request.ends_with(b"body") {
+                    assert_ne!(socket.read_buf(&mut request).await.expect("is read"), 0);
+                }
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                socket.write_all(answer).await.expect("is answered");
+                let _ = socket.read(&mut [0]).await;
+            }
+        });
+        let endpoint = Endpoint::parse(&format!("http://{address}/")).expect("is one");
+        let patience = Duration::from_secs(60);
+        let times = Times { connect: patience, request: patience };
+        let mut client = HttpClient::plain(endpoint, times).expect("is made");
+        for _ in 0..3 {
+            let body = Bytes::from_static(b"body");
+            let answer = client.call(Method::POST, "/", &[], body, 100).await.expect("is answered");
+            assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
+        }
+        drop(client);
+        served.await.expect("no panic");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(crate) const OF_BUCKET: &[Key] = &[
     key(
         "endpoint",
-        Kind::Text,
+        Kind::Address,
         Fallback::Nothing,
         "`http://HOST:PORT` or `https://HOST:PORT` of a store that is not Amazon's. Buckets are in the path.",
     ),

@@ -6,8 +6,7 @@ use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
 use crate::settings::Settings;
 
-const OPTIONAL: &str =
-    "Channels that may fail without a word to the source. Each failure is counted.";
+const OPTIONAL: &str = "Channels that may fail without a word to the source, which does not wait for room in them. Each failure is counted.";
 
 pub(crate) const REPLICATING: Declaration = Declaration {
     role: Role::Selector,

@@ -230,19 +230,37 @@ impl Channel {
         self: &Arc<Channel>,
         events: &[Event],
     ) -> Result<Reservation, ChannelError> {
+        self.claim(events, true).await
+    }
+
+    /// Makes sure of room for some events, if there is room now.
+    pub(crate) async fn reserve_now(
+        self: &Arc<Channel>,
+        events: &[Event],
+    ) -> Result<Reservation, ChannelError> {
+        self.claim(events, false).await
+    }
+
+    async fn claim(
+        self: &Arc<Channel>,
+        events: &[Event],
+        waits: bool,
+    ) -> Result<Reservation, ChannelError> {
         self.counters.put_attempts.add(events.len());
         let (found, bound) = (events.len() as u64, self.transaction_events_max);
         if found > bound {
             let channel = self.name.clone();
             return Err(ChannelError::TooLarge { channel, found, bound, unit: "events" });
         }
+        let patience = if waits { self.keep_alive } else { Duration::ZERO };
         let claimed = match &self.queue {
             Queue::Memory(memory) => {
-                let claim = memory.room.claim(found, bytes_of(events), self.keep_alive).await?;
-                Claimed::Room(claim)
+                Claimed::Room(memory.room.claim(found, bytes_of(events), patience).await?)
             }
-            Queue::File(file) => Claimed::Room(file.claim(events, self.keep_alive).await?),
-            Queue::Spillable(spillable) => Claimed::Spillable(spillable.claim(events).await?),
+            Queue::File(file) => Claimed::Room(file.claim(events, patience).await?),
+            Queue::Spillable(spillable) => {
+                Claimed::Spillable(spillable.claim(events, waits).await?)
+            }
             Queue::Topic(topic) => {
                 topic.check(events).await?;
                 Claimed::Nothing

@@ -146,16 +146,21 @@ impl SpillableQueue {
     }
 
     /// Claims room in memory, or else on disk, where a put does not wait: memory was waited for.
-    pub(super) async fn claim(&self, events: &[Event]) -> Result<SpillableClaim, ChannelError> {
+    pub(super) async fn claim(
+        &self,
+        events: &[Event],
+        waits: bool,
+    ) -> Result<SpillableClaim, ChannelError> {
         let (count, bytes) = (events.len() as u64, bytes_of(events));
         let room = &self.memory.room;
+        let patience = if waits { self.overflow_timeout } else { Duration::ZERO };
         let Some(disk) = &self.disk else {
-            let claim = room.claim(count, bytes, self.overflow_timeout).await?;
+            let claim = room.claim(count, bytes, patience).await?;
             return Ok(SpillableClaim { side: Side::Memory, claim });
         };
         if room.could_hold(count, bytes) {
             let is_full = self.has_overflow();
-            let patience = if is_full { Duration::ZERO } else { self.overflow_timeout };
+            let patience = if is_full { Duration::ZERO } else { patience };
             if let Ok(claim) = room.claim(count, bytes, patience).await {
                 return Ok(SpillableClaim { side: Side::Memory, claim });
             }

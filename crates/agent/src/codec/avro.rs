@@ -10,7 +10,8 @@
 
 use bytes::{BufMut, Bytes};
 
-use super::Malformed;
+use super::intake::Intake;
+use super::{Malformed, Unread};
 use crate::event::{Event, Headers};
 
 /// Reads values from bytes that are all there.
@@ -65,10 +66,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Calls `item` for each item of an array or map. An item takes at least a byte, so that a count costs nothing.
-    pub(crate) fn blocks(
+    pub(crate) fn blocks<E: From<Malformed>>(
         &mut self,
-        mut item: impl FnMut(&mut Reader<'a>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+        mut item: impl FnMut(&mut Reader<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
         loop {
             let count = self.long()?;
             if count == 0 {
@@ -87,10 +88,26 @@ impl<'a> Reader<'a> {
         let mut headers = Vec::new();
         self.blocks(|reader| {
             headers.push((Box::from(reader.text()?), Box::from(reader.text()?)));
-            Ok(())
+            Ok::<(), Malformed>(())
         })?;
         let body = Bytes::copy_from_slice(self.bytes()?);
         Ok(Event { headers: Headers::from_pairs(headers), body })
+    }
+
+    /// Reads an event of many; what it takes is charged.
+    pub(crate) fn event_into(&mut self, intake: &mut Intake<'_>) -> Result<(), Unread> {
+        intake.begin()?;
+        let mut headers = Vec::new();
+        self.blocks(|reader| {
+            let (name, value) = (reader.text()?, reader.text()?);
+            intake.header(name, value)?;
+            headers.push((Box::from(name), Box::from(value)));
+            Ok::<(), Unread>(())
+        })?;
+        let body = self.bytes()?;
+        intake.body(body.len())?;
+        intake.push(headers, Bytes::copy_from_slice(body));
+        Ok(())
     }
 }
 

@@ -16,8 +16,9 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::Malformed;
 use super::avro::{Reader, put_bytes, put_event, put_long};
+use super::intake::Intake;
+use super::{Malformed, Unread};
 use crate::event::Event;
 
 /// MD5 of [`PROTOCOL`].
@@ -84,14 +85,20 @@ pub(crate) struct Request {
     /// What comes before the answer.
     pub(crate) preamble: Vec<u8>,
     /// What is asked for; an error is answered to the client.
-    pub(crate) call: Result<Call, Malformed>,
+    pub(crate) call: Result<Call, Unread>,
 }
 
 impl ServerSession {
+    /// Reads a call, whose events are taken in.
+    ///
     /// # Errors
     ///
     /// Bytes from which nothing can be answered.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Request, Malformed> {
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        mut intake: Intake<'_>,
+    ) -> Result<Request, Malformed> {
         let mut reader = Reader::new(bytes);
         let mut preamble = Vec::new();
         if !self.is_shaken {
@@ -111,16 +118,14 @@ impl ServerSession {
         put_long(&mut preamble, 0);
         let call = match message {
             "" => Ok(Call::Ping),
-            "append" => reader.event().map(|event| Call::Append(vec![event])),
+            "append" => reader.event_into(&mut intake).map(|()| Call::Append(intake.take())),
             "appendBatch" => {
-                let mut events = Vec::new();
-                let read = reader.blocks(|reader| {
-                    events.push(reader.event()?);
-                    Ok(())
-                });
-                read.map(|()| Call::Append(events))
+                let read = reader.blocks(|reader| reader.event_into(&mut intake));
+                read.map(|()| Call::Append(intake.take()))
             }
-            other => Err(Malformed(format!("there is no message '{}'", other.escape_debug()))),
+            other => {
+                Err(Malformed(format!("there is no message '{}'", other.escape_debug())).into())
+            }
         };
         Ok(Request { preamble, call })
     }
@@ -171,7 +176,7 @@ fn skip_metadata(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     reader.blocks(|reader| {
         reader.bytes()?;
         reader.bytes()?;
-        Ok(())
+        Ok::<(), Malformed>(())
     })
 }
 
@@ -288,6 +293,12 @@ pub(crate) fn read_response(bytes: &[u8], has_handshake: bool) -> Result<Answer,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::budget::Budget;
+
+    fn read(session: &mut ServerSession, bytes: &[u8]) -> Result<Request, Malformed> {
+        let budget = Budget::new(1 << 20);
+        session.read(bytes, Intake::new(&mut budget.share(), 100))
+    }
 
     fn events() -> Vec<Event> {
         let mut event = Event::new(&b"body"[..]);
@@ -300,13 +311,13 @@ mod tests {
         let hand = Handshake { with_protocol: false, server_hash: HASH };
         let call = append_batch(Some(hand), &events());
         let mut session = ServerSession::default();
-        let request = session.read(&call).expect("is read");
+        let request = read(&mut session, &call).expect("is read");
         assert_eq!(request.call, Ok(Call::Append(events())));
         let answer = response(&request.preamble, Ok(Status::Ok));
         assert_eq!(answer, [0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(read_response(&answer, true), Ok(Answer::Status(0)));
 
-        let request = session.read(&append_batch(None, &events()[..1])).expect("is read");
+        let request = read(&mut session, &append_batch(None, &events()[..1])).expect("is read");
         assert_eq!(response(&request.preamble, Ok(Status::Failed)), [0, 0, 2]);
     }
 
@@ -316,13 +327,13 @@ mod tests {
         let hand = |with_protocol| Handshake { with_protocol, server_hash: [1; 16] };
         let mut call = append_batch(Some(hand(false)), &events());
         call[0] ^= 1;
-        let request = session.read(&call).expect("is read");
+        let request = read(&mut session, &call).expect("is read");
         assert_eq!(request.call, Ok(Call::Ping));
         assert_eq!(read_response(&request.preamble, true), Ok(Answer::WantsProtocol(HASH)));
 
         let mut call = append_batch(Some(hand(true)), &events());
         call[0] ^= 1;
-        let request = session.read(&call).expect("is read");
+        let request = read(&mut session, &call).expect("is read");
         assert_eq!(request.call, Ok(Call::Append(events())));
         let answer = response(&request.preamble, Err("full"));
         assert_eq!(read_response(&answer, true), Ok(Answer::Error("full".to_owned())));
@@ -331,13 +342,28 @@ mod tests {
     #[test]
     fn what_is_no_call_is_refused() {
         let mut session = ServerSession::default();
-        assert!(session.read(b"GET / HTTP/1.1\r\n\r\n").is_err());
+        assert!(read(&mut session, b"GET / HTTP/1.1\r\n\r\n").is_err());
         assert!(FrameHead::read(*b"GET / HT").is_err());
         let mut bytes =
             append_batch(Some(Handshake { with_protocol: false, server_hash: HASH }), &[]);
         let at = bytes.len() - 2;
         bytes[at] = b'X';
-        let request = session.read(&bytes).expect("is a call");
+        let request = read(&mut session, &bytes).expect("is a call");
         assert!(request.call.is_err_and(|e| e.to_string().contains("appendBatcX")));
+    }
+
+    #[test]
+    fn events_are_charged_and_are_no_more_than_a_batch_may_have() {
+        let hand = Handshake { with_protocol: false, server_hash: HASH };
+        let call = append_batch(Some(hand), &vec![Event::default(); 100_000]);
+        let read = |bytes, events_max| {
+            let budget = Budget::new(bytes);
+            let read =
+                ServerSession::default().read(&call, Intake::new(&mut budget.share(), events_max));
+            read.expect("is a call").call
+        };
+        assert_eq!(read(1 << 30, 1000), Err(Unread::TooMany(1000)));
+        assert!(read(1 << 20, usize::MAX).is_err_and(|error| error.is_final()));
+        assert!(read(1 << 30, 100_000).is_ok());
     }
 }

@@ -19,10 +19,22 @@ pub(crate) struct Share {
 
 /// There is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the connections of the source hold {0} bytes, which is all that maxBufferBytes gives them"
-)]
-pub(crate) struct Exhausted(u64);
+pub(crate) enum Exhausted {
+    #[error(
+        "the connections of the source hold {0} bytes, which is all that maxBufferBytes gives them"
+    )]
+    ByAll(u64),
+    /// It would not be enough if there were no others.
+    #[error("the message takes more than {0} bytes in memory (maxBufferBytes)")]
+    ByOne(u64),
+}
+
+impl Exhausted {
+    /// Whether waiting for others does not help.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Exhausted::ByOne(_))
+    }
+}
 
 impl Budget {
     pub(crate) fn new(max_bytes: u64) -> Arc<Budget> {
@@ -37,10 +49,13 @@ impl Budget {
 impl Share {
     /// Holds more.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        let bytes = bytes as u64;
-        let grown = |used: u64| (used + bytes <= self.budget.max_bytes).then_some(used + bytes);
+        let (bytes, max) = (bytes as u64, self.budget.max_bytes);
+        if self.bytes + bytes > max {
+            return Err(Exhausted::ByOne(max));
+        }
+        let grown = |used: u64| (used + bytes <= max).then_some(used + bytes);
         let used = &self.budget.used_bytes;
-        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(Exhausted)?;
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(Exhausted::ByAll)?;
         self.bytes += bytes;
         Ok(())
     }

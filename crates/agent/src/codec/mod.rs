@@ -7,8 +7,10 @@ pub(crate) mod budget;
 pub(crate) mod deflated;
 pub(crate) mod file_lines;
 pub(crate) mod forward;
+pub(crate) mod intake;
 pub(crate) mod journal;
 pub(crate) mod json;
+pub(crate) mod json_tree;
 pub(crate) mod lines;
 pub(crate) mod msgpack;
 pub(crate) mod otlp;
@@ -32,11 +34,27 @@ impl Malformed {
 }
 
 /// Why a message is no events.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unread {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// There is no more memory for it.
     #[error(transparent)]
     Exhausted(#[from] budget::Exhausted),
+    /// It has more events than so many.
+    #[error(
+        "there are more than {0} events, which is all that the source's channels take in one transaction \
+         (transactionCapacity)"
+    )]
+    TooMany(usize),
+}
+
+impl Unread {
+    /// Whether the same message will never be read.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Unread::Malformed(_) | Unread::TooMany(_) => true,
+            Unread::Exhausted(why) => why.is_final(),
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! | `priority`, `version`  | as they were sent                                                       |
 //! | `timestamp`            | milliseconds since 1970                                                 |
 //! | `host`                 | the name that the message has                                           |
-//! | `flume.syslog.status`  | `Invalid` without a priority, `Incomplete` if longer than the bound     |
+//! | `flume.syslog.status`  | `Invalid` without a priority, `Incomplete` if longer than the bound, or shorter than its length says |
 
 use std::sync::LazyLock;
 
@@ -186,13 +186,15 @@ impl MessageReader {
         None
     }
 
-    /// What there is, as a message: a datagram ends without a line feed, and so does a connection.
+    /// What there is, as a message: a datagram ends without a line feed, and so does a connection. A message of which
+    /// more should come, by its length, is not whole.
     pub(crate) fn rest(&mut self, now_ms: i64) -> Option<Event> {
+        let is_cut = self.left.take().is_some();
         if self.message.is_empty() {
             return None;
         }
         self.is_bad |= self.place != Place::Data;
-        Some(self.event(false, now_ms))
+        Some(self.event(is_cut, now_ms))
     }
 
     fn event(&mut self, is_incomplete: bool, now_ms: i64) -> Event {
@@ -400,6 +402,20 @@ mod tests {
         assert_eq!(statuses, [Some("Incomplete"), Some("Invalid"), Some("Invalid")]);
         let bytes: usize = parts.iter().map(|event| event.body.len()).sum();
         assert_eq!(bytes, "<10>Good good good data".len());
+    }
+
+    #[test]
+    fn a_message_that_is_shorter_than_its_length_is_not_whole() {
+        let ends = |text: &str| {
+            let mut reader = MessageReader::new(2500, KeptFields::parse("none"));
+            let mut bytes = text.as_bytes();
+            while reader.next(&mut bytes, 0).is_some() {}
+            let event = reader.rest(0).expect("is there");
+            (event.headers.get(STATUS).map(str::to_owned), event.body)
+        };
+        let incomplete = Some("Incomplete".to_owned());
+        assert_eq!(ends("5 <1>ab100 <13>short"), (incomplete, "<13>short".into()));
+        assert_eq!(ends("<1>ab\n<13>a line"), (None, "<13>a line".into()));
     }
 
     proptest! {

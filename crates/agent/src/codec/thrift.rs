@@ -6,8 +6,9 @@
 
 use bytes::Bytes;
 
-use super::Malformed;
-use crate::event::{Event, Headers};
+use super::intake::{HeaderPairs, Intake};
+use super::{Malformed, Unread};
+use crate::event::Event;
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) struct Call {
     pub(crate) name: String,
     pub(crate) sequence: i32,
     /// An error is answered.
-    pub(crate) events: Result<Vec<Event>, Malformed>,
+    pub(crate) events: Result<Vec<Event>, Unread>,
 }
 
 struct Reader<'a> {
@@ -221,58 +222,74 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn event(&mut self) -> Result<Event, Malformed> {
+    fn event(&mut self, intake: &mut Intake<'_>) -> Result<(), Unread> {
+        intake.begin()?;
         let (mut last, mut headers, mut body) = (0, None, None);
         while let Some((id, of)) = self.field(&mut last)? {
             match (id, of) {
-                (1, Type::Map) => headers = Some(self.headers()?),
-                (2, Type::Binary) => body = Some(Bytes::copy_from_slice(self.binary()?)),
+                (1, Type::Map) => headers = Some(self.headers(intake)?),
+                (2, Type::Binary) => {
+                    let bytes = self.binary()?;
+                    intake.body(bytes.len())?;
+                    body = Some(Bytes::copy_from_slice(bytes));
+                }
                 _ => self.skip(of, 0)?,
             }
         }
         match (headers, body) {
-            (Some(headers), Some(body)) => Ok(Event { headers, body }),
-            _ => Err(Malformed::new("an event lacks its headers or its body")),
+            (Some(headers), Some(body)) => {
+                intake.push(headers, body);
+                Ok(())
+            }
+            _ => Err(Malformed::new("an event lacks its headers or its body").into()),
         }
     }
 
-    fn headers(&mut self) -> Result<Headers, Malformed> {
+    fn headers(&mut self, intake: &mut Intake<'_>) -> Result<HeaderPairs, Unread> {
         let mut pairs = Vec::new();
         match self.map_head()? {
             None => {}
             Some((count, Type::Binary, Type::Binary)) => {
                 for _ in 0..count {
-                    pairs.push((Box::from(self.text()?), Box::from(self.text()?)));
+                    let (name, value) = (self.text()?, self.text()?);
+                    intake.header(name, value)?;
+                    pairs.push((Box::from(name), Box::from(value)));
                 }
             }
-            Some(_) => return Err(Malformed::new("headers are no map of strings")),
+            Some(_) => return Err(Malformed::new("headers are no map of strings").into()),
         }
-        Ok(Headers::from_pairs(pairs))
+        Ok(pairs)
     }
 
-    fn events(&mut self, name: &str) -> Result<Vec<Event>, Malformed> {
-        let (mut last, mut events) = (0, None);
+    fn events(&mut self, name: &str, intake: &mut Intake<'_>) -> Result<Vec<Event>, Unread> {
+        let (mut last, mut has_events) = (0, false);
         while let Some((id, of)) = self.field(&mut last)? {
             match (name, id, of) {
-                ("append", 1, Type::Struct) => events = Some(vec![self.event()?]),
+                ("append", 1, Type::Struct) => {
+                    self.event(intake)?;
+                    has_events = true;
+                }
                 ("appendBatch", 1, Type::List) => {
                     let (count, of) = self.list_head()?;
                     if count > 0 && of != Type::Struct {
-                        return Err(Malformed::new("the list is none of events"));
+                        return Err(Malformed::new("the list is none of events").into());
                     }
-                    let mut all = Vec::new();
                     for _ in 0..count {
-                        all.push(self.event()?);
+                        self.event(intake)?;
                     }
-                    events = Some(all);
+                    has_events = true;
                 }
                 ("append" | "appendBatch", ..) => self.skip(of, 0)?,
                 _ => {
-                    return Err(Malformed(format!("there is no method '{}'", name.escape_debug())));
+                    let why = format!("there is no method '{}'", name.escape_debug());
+                    return Err(Malformed(why).into());
                 }
             }
         }
-        events.ok_or_else(|| Malformed(format!("'{}' lacks its events", name.escape_debug())))
+        match has_events {
+            true => Ok(intake.take()),
+            false => Err(Malformed(format!("'{}' lacks its events", name.escape_debug())).into()),
+        }
     }
 
     /// Name, kind and sequence of a message.
@@ -298,18 +315,22 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a call.
+/// Reads a call, whose events are taken in.
 ///
 /// # Errors
 ///
 /// Bytes that are no message: there is nobody to answer.
-pub(crate) fn read_call(bytes: &[u8], protocol: Protocol) -> Result<Call, Malformed> {
+pub(crate) fn read_call(
+    bytes: &[u8],
+    protocol: Protocol,
+    mut intake: Intake<'_>,
+) -> Result<Call, Malformed> {
     let mut reader = Reader { rest: bytes, protocol };
     let (name, kind, sequence) = reader.head()?;
     if kind != CALL {
         return Err(Malformed(format!("a message is of kind {kind}, and no call")));
     }
-    let events = reader.events(&name);
+    let events = reader.events(&name, &mut intake);
     Ok(Call { name, sequence, events })
 }
 
@@ -490,6 +511,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::codec::budget::Budget;
+
+    fn read(bytes: &[u8], protocol: Protocol) -> Result<Call, Malformed> {
+        let budget = Budget::new(1 << 20);
+        read_call(bytes, protocol, Intake::new(&mut budget.share(), 100))
+    }
 
     const BOTH: [Protocol; 2] = [Protocol::Compact, Protocol::Binary];
 
@@ -505,7 +532,7 @@ mod tests {
             let events: Vec<Event> = all.into_iter().map(event).collect();
             for protocol in BOTH {
                 let bytes = append_batch(sequence, &events, protocol);
-                let call = read_call(&bytes, protocol).expect("is a call");
+                let call = read(&bytes, protocol).expect("is a call");
                 prop_assert_eq!(call.sequence, sequence);
                 prop_assert_eq!(call.events.as_ref(), Ok(&events));
                 let answer = response(&call, protocol, Ok(1));
@@ -518,11 +545,11 @@ mod tests {
         #[test]
         fn any_bytes_are_refused_or_read(mut bytes: Vec<u8>) {
             for protocol in BOTH {
-                let _ = read_call(&bytes, protocol);
+                let _ = read(&bytes, protocol);
                 let mut head = append_batch(1, &[], protocol);
                 head.truncate(head.len() - 3);
                 head.append(&mut bytes);
-                let _ = read_call(&head, protocol);
+                let _ = read(&head, protocol);
                 bytes = head;
             }
         }
@@ -534,7 +561,26 @@ mod tests {
         bytes.truncate(bytes.len() - 3);
         // A struct in field 1 of a struct, and so on.
         bytes.extend(std::iter::repeat_n(0x1c, 100_000));
-        let call = read_call(&bytes, Protocol::Compact).expect("is a call");
+        let call = read(&bytes, Protocol::Compact).expect("is a call");
         assert!(call.events.is_err_and(|error| error.to_string().contains("nested")));
+    }
+
+    #[test]
+    fn events_are_charged_and_are_no_more_than_a_batch_may_have() {
+        let mut headed = Event::default();
+        (0..1000).for_each(|number| headed.headers.set(number.to_string(), ""));
+        for protocol in BOTH {
+            let read = |events: &[Event], bytes, events_max| {
+                let (call, budget) = (append_batch(1, events, protocol), Budget::new(bytes));
+                let call = read_call(&call, protocol, Intake::new(&mut budget.share(), events_max));
+                call.expect("is a call").events
+            };
+            let many = vec![Event::default(); 100_000];
+            assert_eq!(read(&many, 1 << 30, 1000), Err(Unread::TooMany(1000)));
+            assert!(read(&many, 1 << 20, usize::MAX).is_err_and(|error| error.is_final()));
+            assert_eq!(read(&many, 1 << 30, 100_000).map(|events| events.len()), Ok(100_000));
+            let one = std::slice::from_ref(&headed);
+            assert!(read(one, 100_000, 1).is_err() && read(one, 200_000, 1).is_ok());
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod assemble;
 mod component;
 mod judge;
+mod loops;
 mod properties;
 mod substitute;
 mod toml_file;
@@ -145,7 +146,8 @@ impl ConfigFile {
             }
         };
         match parsed {
-            Some((mut config, warnings)) if problems.is_empty() => {
+            Some((mut config, mut warnings)) if problems.is_empty() => {
+                warnings.extend(loops::warnings(&config));
                 let warning = |(line, text)| Problem { file: file.clone(), line, text };
                 config.warnings = warnings.into_iter().map(warning).collect();
                 Ok(config)

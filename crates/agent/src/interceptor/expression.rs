@@ -14,7 +14,7 @@ pub(crate) const EXPRESSION: Declaration = Declaration {
     role: Role::Interceptor,
     name: "expression",
     aliases: &[],
-    doc: "Sets headers to what expressions are for an event, and lets only events pass for which one is true. Expressions are \
+    doc: "Sets headers and the body to what expressions are for an event, and lets only events pass for which one is true. Expressions are \
           those of the log service (docs/LOGSERVICE.md): `value` is the body, if it is JSON, `headers` are the event's, and `key`, \
           `offset` and `timestamp` are the headers of these names; without one, the time is now and the offset 0.",
     keys: &[
@@ -24,6 +24,12 @@ pub(crate) const EXPRESSION: Declaration = Declaration {
             Fallback::Nothing,
             "`set.HEADER`: an expression, whose result becomes the header: texts as they are, numbers, lists and objects \
              as JSON. Without a result, or with `null`, the header stays as it is.",
+        ),
+        key(
+            "body",
+            Kind::Expression,
+            Fallback::Nothing,
+            "An expression, whose result becomes the body, in the same way. It sees the headers as they came.",
         ),
         key(
             "keep",
@@ -39,6 +45,7 @@ pub(crate) const EXPRESSION: Declaration = Declaration {
 #[derive(Debug)]
 pub(crate) struct Expressions {
     set: Vec<(Box<str>, Expression)>,
+    body: Option<Expression>,
     keep: Option<Expression>,
     /// Whether the body has to be read.
     uses_value: bool,
@@ -52,15 +59,17 @@ impl Expressions {
         let set: Vec<(Box<str>, Expression)> = set.collect();
         let keep = settings.text("keep");
         let keep = keep.map(|text| Expression::new(text.trim()).expect("it was checked"));
-        if set.is_empty() && keep.is_none() {
-            return Err("it has neither keep nor set.HEADER".to_owned());
+        let body = settings.text("body");
+        let body = body.map(|text| Expression::of_text(text.trim()).expect("it was checked"));
+        if set.is_empty() && body.is_none() && keep.is_none() {
+            return Err("it has neither keep nor set.HEADER nor body".to_owned());
         }
-        let mut all = set.iter().map(|(_, expression)| expression).chain(&keep);
+        let mut all = set.iter().map(|(_, expression)| expression).chain(&body).chain(&keep);
         let uses_value = all.any(Expression::uses_value);
-        Ok(Expressions { set, keep, uses_value })
+        Ok(Expressions { set, body, keep, uses_value })
     }
 
-    /// Sets the headers, and says whether the event passes.
+    /// Sets the headers and the body, and says whether the event passes.
     pub(super) fn apply(&self, event: &mut Event) -> bool {
         let record = record_of(event);
         let value = match self.uses_value {
@@ -75,6 +84,10 @@ impl Expressions {
             if let Some(text) = expression.text(&record, value.as_ref()) {
                 event.headers.set(header.clone(), text);
             }
+        }
+        let body = self.body.as_ref().and_then(|body| body.text(&record, value.as_ref()));
+        if let Some(text) = body {
+            event.body = text.into();
         }
         true
     }

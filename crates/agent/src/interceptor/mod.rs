@@ -134,6 +134,11 @@ impl Interceptor {
         })
     }
 
+    /// Whether there may be fewer events behind it than before it.
+    pub(crate) fn takes_out(&self) -> bool {
+        matches!(self, Interceptor::Filter(_) | Interceptor::Expressions(_))
+    }
+
     /// What becomes of some events.
     pub(crate) fn intercept(&self, mut events: Vec<Event>) -> Vec<Event> {
         match self {

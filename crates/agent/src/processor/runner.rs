@@ -136,9 +136,6 @@ impl SinkRunner {
     async fn set_aside(&mut self, taken: &mut Taken, error: SinkError) -> Result<(), SinkError> {
         match error {
             SinkError::Later(_) => Err(self.failed(error)),
-            SinkError::Undeliverable { index, reason } => {
-                self.refuse(taken, index, &reason, true).await
-            }
             SinkError::Unwanted { index, reason } => {
                 self.refuse(taken, index, &reason, false).await
             }

@@ -37,7 +37,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "The cluster, as `http://HOST:9200` or `https://HOST:9200`.",
         ),
@@ -208,14 +208,8 @@ impl Parts for Request<'_> {
 fn outcomes(answer: &[u8], sent: usize, operation: &str) -> Result<Vec<Fate>, String> {
     let answer: Value = serde_json::from_slice(answer)
         .map_err(|error| format!("the answer to a bulk request is no JSON: {error}"))?;
-    match answer["errors"].as_bool() {
-        Some(false) => return Ok(vec![Fate::Arrived; sent]),
-        Some(true) => {}
-        None => {
-            return Err(
-                "the answer to a bulk request does not say whether there are errors".to_owned()
-            );
-        }
+    if !answer["errors"].is_boolean() {
+        return Err("the answer to a bulk request does not say whether there are errors".to_owned());
     }
     let items = answer["items"].as_array().filter(|items| items.len() == sent);
     let items = items.ok_or_else(|| format!("the answer does not tell of {sent} documents"))?;
@@ -314,7 +308,13 @@ mod tests {
         assert_eq!(fates[2], Fate::Refused("400 document_parsing_exception: no number".to_owned()));
         assert!(matches!(&fates[3], Fate::Later(reason) if reason.starts_with("429")));
         assert!(outcomes(answer, 5, "create").is_err());
-        assert_eq!(outcomes(b"{\"errors\":false}", 2, "create"), Ok(vec![Fate::Arrived; 2]));
+        let good =
+            br#"{"errors":false,"items":[{"create":{"status":201}},{"create":{"status":201}}]}"#;
+        assert_eq!(outcomes(good, 2, "create"), Ok(vec![Fate::Arrived; 2]));
+        // It tells of no document, or of none of ours.
+        assert!(outcomes(b"{\"errors\":false,\"items\":[]}", 2, "create").is_err());
+        let others = outcomes(good, 2, "index").expect("is one");
+        assert!(others.iter().all(|fate| matches!(fate, Fate::Later(_))), "{others:?}");
         for odd in [&b"<html>"[..], b"{}", b"{\"errors\":true}", b"[]"] {
             assert!(outcomes(odd, 1, "create").is_err());
         }

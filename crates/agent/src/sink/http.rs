@@ -20,7 +20,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "Where to, as `http://HOST:PORT/PATH` or `https://HOST:PORT/PATH`.",
         ),
@@ -125,13 +125,13 @@ impl HttpSink {
             let answered =
                 client.call(Method::POST, &path, headers, event.body.clone(), ANSWER_BYTES_MAX);
             let answered = answered.await.map_err(|error| {
-                SinkError::later(format_args!("{}: {error}", self.settings.required("endpoint")))
+                SinkError::later(format_args!("{}: {error}", self.client.endpoint))
             })?;
             let status = answered.status;
             if status == 200 {
                 continue;
             }
-            let reason = format!("{} answered {status}", self.settings.required("endpoint"));
+            let reason = format!("{} answered {status}", self.client.endpoint);
             if self.rule("rollback", "defaultRollback", status) {
                 return Err(SinkError::Later(reason));
             }

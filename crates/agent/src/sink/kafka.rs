@@ -1,18 +1,20 @@
 //! The sink `kafka`: into topics of Kafka or Logway.
 
-use std::collections::HashMap;
+mod producers;
 
 use bytes::Bytes;
-use logway_client::{Acks, Client, ClientError, NewRecord, Producer, ProducerOptions};
+use logway_client::{Acks, ClientError, NewRecord, ProducerOptions};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicName};
 use logway_record::Header;
 
+use self::producers::{Attempt, Producers};
+use super::one_by_one::{Failure, Outcome, Store, store_each_once};
 use super::template::Template;
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::codec::avro::put_event;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::error::{SinkError, StartError};
+use crate::error::StartError;
 use crate::event::Event;
 use crate::interceptor::now_ms;
 use crate::kafka_cluster::{
@@ -39,7 +41,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "allowTopicOverride",
             Kind::Flag,
             Fallback::Is("true"),
-            "Whether a header may name another.",
+            "Whether a header may name another. The source `kafka` sets that header to the topic that it reads: say \
+             `false` behind such a source, or events come round.",
         ),
         key("topicHeader", Kind::Text, Fallback::Is("topic"), "That header."),
         key(
@@ -91,10 +94,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[CLUSTER],
 };
 
-/// Topics with a producer at a time: headers may name many.
-const PRODUCERS_MAX: usize = 100;
-
 struct KafkaSink {
+    form: Form,
+    producers: Producers,
+}
+
+/// How an event becomes a record of a topic.
+struct Form {
     topic: Template,
     /// A header that may name another topic.
     topic_header: Option<String>,
@@ -103,16 +109,13 @@ struct KafkaSink {
     event_id_header: Option<String>,
     copies_headers: bool,
     has_event_format: bool,
-    options: ProducerOptions,
-    client: Client,
-    producers: HashMap<TopicName, Producer>,
 }
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let settings = &context.settings;
     let text = |key: &str| settings.text(key).map(str::to_owned);
     let names_topics = settings.flag("allowTopicOverride");
-    Ok(Box::new(KafkaSink {
+    let form = Form {
         topic: Template::parse(settings.required("kafka.topic").trim())?,
         topic_header: text("topicHeader").filter(|_| names_topics),
         partition: settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32)),
@@ -120,23 +123,25 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         event_id_header: text("eventIdHeader"),
         copies_headers: settings.flag("copyHeaders"),
         has_event_format: settings.flag("useFlumeEventFormat"),
-        options: options(settings),
-        client: client(settings)?,
-        producers: HashMap::new(),
-    }))
+    };
+    let producers = Producers::new(client(settings)?, options(settings));
+    Ok(Box::new(KafkaSink { form, producers }))
 }
 
 fn options(settings: &Settings) -> ProducerOptions {
-    let acks = if settings.is("kafka.producer.acks", "1") { Acks::Leader } else { Acks::All };
-    let compression = compression(settings);
-    ProducerOptions { acks, compression, delivery_timeout: PATIENCE, ..ProducerOptions::default() }
-}
-
-/// Why a batch is not in its topics.
-enum Failure {
-    Later(String),
-    /// One of the events cannot be stored; which one shows when they are sent one by one.
-    Refused(String),
+    let (default, compression) = (ProducerOptions::default(), compression(settings));
+    let (acks, requests_in_flight_max) = match settings.is("kafka.producer.acks", "1") {
+        // Nothing keeps a broker from taking a batch behind one that it refused, unless it comes later.
+        true => (Acks::Leader, 1),
+        false => (Acks::All, default.requests_in_flight_max),
+    };
+    ProducerOptions {
+        acks,
+        compression,
+        delivery_timeout: PATIENCE,
+        requests_in_flight_max,
+        ..default
+    }
 }
 
 impl From<ClientError> for Failure {
@@ -146,6 +151,7 @@ impl From<ClientError> for Failure {
             Some(
                 ErrorCode::MessageTooLarge
                     | ErrorCode::InvalidRecord
+                    | ErrorCode::InvalidTimestamp
                     | ErrorCode::RecordListTooLarge
             )
         );
@@ -160,52 +166,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-impl KafkaSink {
-    async fn store(&mut self, batch: &Taken) -> Result<(), SinkError> {
-        let all: Vec<usize> = (0..batch.events.len()).collect();
-        match self.store_some(batch, &all).await {
-            Ok(()) => return Ok(()),
-            Err(Failure::Later(reason)) => return Err(SinkError::Later(reason)),
-            Err(Failure::Refused(reason)) if batch.events.len() == 1 => {
-                return Err(SinkError::Undeliverable { index: 0, reason });
-            }
-            Err(Failure::Refused(_)) => {}
-        }
-        for index in all {
-            match self.store_some(batch, &[index]).await {
-                Ok(()) => {}
-                Err(Failure::Later(reason)) => return Err(SinkError::Later(reason)),
-                Err(Failure::Refused(reason)) => {
-                    return Err(SinkError::Undeliverable { index, reason });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn store_some(&mut self, batch: &Taken, indexes: &[usize]) -> Result<(), Failure> {
-        let mut used: Vec<TopicName> = Vec::new();
-        for &index in indexes {
-            let topic = self.topic_of(&batch.events[index])?;
-            if !used.contains(&topic) {
-                used.push(topic.clone());
-            }
-            if let Err(failure) = self.append(&topic, batch, index).await {
-                self.producers.clear();
-                return Err(failure);
-            }
-        }
-        for topic in used {
-            let Some(producer) = self.producers.get_mut(&topic) else { continue };
-            if let Err(error) = producer.flush().await {
-                // It ends with its first failure; the next one has an id of its own.
-                self.producers.clear();
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
+impl Form {
     fn topic_of(&self, event: &Event) -> Result<TopicName, Failure> {
         let named = self.topic_header.as_ref().and_then(|header| event.headers.get(header));
         let name = match named {
@@ -244,53 +205,63 @@ impl KafkaSink {
         headers
     }
 
-    async fn append(
-        &mut self,
-        topic: &TopicName,
-        batch: &Taken,
-        index: usize,
-    ) -> Result<(), Failure> {
-        if !self.producers.contains_key(topic) {
-            if self.producers.len() >= PRODUCERS_MAX {
-                for producer in self.producers.values_mut() {
-                    producer.flush().await?;
-                }
-                self.producers.clear();
-            }
-            let producer =
-                Producer::open(self.client.clone(), topic.clone(), self.options.clone()).await?;
-            self.producers.insert(topic.clone(), producer);
-        }
-        let event = &batch.events[index];
-        let partition = self.partition_of(event)?;
-        let headers = self.record_headers(batch, index);
-        let mut encoded = Vec::new();
-        let value: &[u8] = match self.has_event_format {
-            true => {
-                put_event(&mut encoded, event);
-                &encoded
-            }
-            false => &event.body,
-        };
-        let timestamp = event
-            .headers
-            .get("timestamp")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_else(now_ms);
-        let record = NewRecord {
-            partition,
-            timestamp: TimestampMs(timestamp),
-            key: event.headers.get("key").map(str::as_bytes),
-            value: Some(value),
-            headers: &headers,
-        };
-        let producer = self.producers.get_mut(topic).expect("it was opened");
-        Ok(producer.send(record).await?)
+    /// The value of an event's record, if it is not the body.
+    fn encoded(&self, event: &Event) -> Option<Vec<u8>> {
+        self.has_event_format.then(|| {
+            let mut encoded = Vec::new();
+            put_event(&mut encoded, event);
+            encoded
+        })
     }
+}
+
+/// A batch on its way into topics.
+struct Request<'a> {
+    sink: &'a mut KafkaSink,
+    batch: &'a Taken,
+}
+
+impl Store for Request<'_> {
+    async fn store(&mut self, events: &[usize]) -> Outcome {
+        let producers = &mut self.sink.producers;
+        let mut attempt = Attempt::default();
+        for &index in events {
+            let appended =
+                append(&self.sink.form, producers, &mut attempt, self.batch, index).await;
+            if let Err(failure) = appended {
+                attempt.failed(failure);
+                break;
+            }
+        }
+        // Also after a failure: what was sent before comes to its own end, which has to be known.
+        producers.end(attempt).await
+    }
+}
+
+async fn append(
+    form: &Form,
+    producers: &mut Producers,
+    attempt: &mut Attempt,
+    batch: &Taken,
+    index: usize,
+) -> Result<(), Failure> {
+    let event = &batch.events[index];
+    let (topic, partition) = (form.topic_of(event)?, form.partition_of(event)?);
+    let (headers, encoded) = (form.record_headers(batch, index), form.encoded(event));
+    let timestamp = event.headers.get("timestamp").and_then(|text| text.parse().ok());
+    let record = NewRecord {
+        partition,
+        timestamp: TimestampMs(timestamp.unwrap_or_else(now_ms)),
+        key: event.headers.get("key").map(str::as_bytes),
+        value: Some(encoded.as_deref().unwrap_or(&event.body)),
+        headers: &headers,
+    };
+    producers.send(attempt, index, topic, record).await
 }
 
 impl Sink for KafkaSink {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
-        Box::pin(self.store(batch))
+        let count = batch.events.len();
+        Box::pin(async move { store_each_once(&mut Request { sink: self, batch }, count).await })
     }
 }

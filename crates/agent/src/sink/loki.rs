@@ -34,7 +34,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "Loki, as `http://HOST:3100` or `https://HOST:3100`.",
         ),
@@ -173,7 +173,11 @@ impl Parts for Request<'_> {
         headers.extend(tenant.clone().map(|tenant| ("x-scope-orgid", tenant)));
         let body = body(lines.iter().flatten());
         match web.post(path, &headers, body, ANSWER_BYTES_MAX).await {
-            Ok(answer) if (200..300).contains(&answer.status) => all_arrived(),
+            // Loki says nothing beside 204.
+            Ok(answer) if (200..300).contains(&answer.status) => match answer.body.is_empty() {
+                true => all_arrived(),
+                false => Verdict::All(Fate::Later(web.strange(&answer, "Loki"))),
+            },
             Ok(answer) => web.failure(&answer),
             Err(reason) => Verdict::All(Fate::Later(reason)),
         }

@@ -10,6 +10,7 @@ pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod loki;
 pub(crate) mod object_store;
+mod one_by_one;
 pub(crate) mod otlp;
 mod parts;
 mod paths;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::http::{HeaderValue, header};
+use serde_json::Value;
 
 use super::parts::{Fate, Parts, Verdict, send_parts};
 use super::template::NamedTemplates;
@@ -32,7 +33,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     keys: &[
         key(
             "endpoint",
-            Kind::Text,
+            Kind::Address,
             Fallback::Required,
             "The collector, as `http://HOST:4317`, or `https://`; for HTTP, `/v1/logs` is put behind it.",
         ),
@@ -52,6 +53,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     ],
     shared: &[WEB, tls::OF_HTTPS],
 };
+
+/// How many records were not taken, and why.
+type Reply = (u64, String);
 
 /// What is read of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -92,26 +96,26 @@ impl Parts for Request<'_> {
         };
         match answered {
             Err(verdict) => verdict,
-            Ok(answer) => self.sink.accepted(&answer, records.len()),
+            Ok(reply) => self.sink.accepted(reply, records.len()),
         }
     }
 }
 
 impl Otlp {
     /// The reply to a request of HTTP.
-    async fn post(&mut self, request: Vec<u8>) -> Result<Vec<u8>, Verdict> {
+    async fn post(&mut self, request: Vec<u8>) -> Result<Reply, Verdict> {
         let kind = HeaderValue::from_static("application/x-protobuf");
         let headers = [(header::CONTENT_TYPE.as_str(), kind)];
         let answered = self.web.post(&self.path, &headers, request, ANSWER_BYTES_MAX).await;
         let answer = answered.map_err(|reason| Verdict::All(Fate::Later(reason)))?;
         match answer.status {
-            200..=299 => Ok(answer.body.to_vec()),
+            200..=299 => http_reply(&answer).ok_or_else(|| self.strange(&answer)),
             _ => Err(self.web.failure(&answer)),
         }
     }
 
     /// The reply to a call of gRPC.
-    async fn call(&mut self, request: Vec<u8>) -> Result<Vec<u8>, Verdict> {
+    async fn call(&mut self, request: Vec<u8>) -> Result<Reply, Verdict> {
         let value = HeaderValue::from_static;
         let mut headers = vec![
             (header::CONTENT_TYPE.as_str(), value("application/grpc")),
@@ -131,15 +135,19 @@ impl Otlp {
         if answer.status != 200 {
             return Err(self.web.failure(&answer));
         }
-        outcome(&answer)
+        read_reply(&outcome(&answer)?).map_err(|_| self.strange(&answer))
+    }
+
+    fn strange(&self, answer: &Answer) -> Verdict {
+        Verdict::All(Fate::Later(self.web.strange(answer, "a collector")))
     }
 
     /// What a reply says of records that were not taken.
-    fn accepted(&self, reply: &[u8], sent: usize) -> Verdict {
-        match read_reply(reply) {
-            Ok((0, _)) | Err(_) => Verdict::All(Fate::Arrived),
-            Ok((rejected, why)) if rejected >= sent as u64 => Verdict::All(Fate::Refused(why)),
-            Ok((rejected, why)) => {
+    fn accepted(&self, (rejected, why): Reply, sent: usize) -> Verdict {
+        match rejected {
+            0 => Verdict::All(Fate::Arrived),
+            _ if rejected >= sent as u64 => Verdict::All(Fate::Refused(why)),
+            _ => {
                 self.counters.dropped.add(usize::try_from(rejected).unwrap_or(sent));
                 tracing::error!(
                     rejected,
@@ -150,6 +158,29 @@ impl Otlp {
                 Verdict::All(Fate::Arrived)
             }
         }
+    }
+}
+
+/// The reply that an answer of HTTP has; none if it has another kind of body. An empty one is a message without fields.
+fn http_reply(answer: &Answer) -> Option<Reply> {
+    if answer.body.is_empty() {
+        return Some((0, String::new()));
+    }
+    match answer.media_type() {
+        "application/x-protobuf" => read_reply(&answer.body).ok(),
+        // As some collectors answer whatever was sent.
+        "application/json" => {
+            let reply: Value = serde_json::from_slice(&answer.body).ok()?;
+            let partial = &reply.as_object()?.get("partialSuccess").unwrap_or(&Value::Null);
+            let why = partial["errorMessage"].as_str().unwrap_or_default().to_owned();
+            let rejected = match &partial["rejectedLogRecords"] {
+                Value::Null => 0,
+                Value::String(text) => text.parse().ok()?,
+                number => number.as_u64()?,
+            };
+            Some((rejected, why))
+        }
+        _ => None,
     }
 }
 
@@ -195,5 +226,40 @@ impl Otlp {
 impl Sink for Otlp {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
         Box::pin(self.export(batch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+
+    use super::*;
+    use crate::codec::otlp::encode_reply;
+
+    #[test]
+    fn what_is_no_reply_is_not_taken_for_one() {
+        let reply = |kind: &'static str, body: &[u8]| {
+            let mut headers = HeaderMap::new();
+            if !kind.is_empty() {
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            }
+            let (body, trailers) = (body.to_vec().into(), HeaderMap::new());
+            http_reply(&Answer { status: 200, headers, body, is_cut: false, trailers })
+        };
+        let (proto, json) = ("application/x-protobuf", "application/json; charset=utf-8");
+        assert_eq!(reply("", b""), Some((0, String::new())));
+        assert_eq!(reply(proto, &encode_reply(2, "no")), Some((2, "no".to_owned())));
+        assert_eq!(reply(json, b"{}"), Some((0, String::new())));
+        let partial = br#"{"partialSuccess":{"rejectedLogRecords":"3","errorMessage":"no"}}"#;
+        assert_eq!(reply(json, partial), Some((3, "no".to_owned())));
+        for (kind, body) in [
+            ("text/html", "<html>login</html>"),
+            ("", "ok"),
+            (proto, "<html>"),
+            (json, "[]"),
+            (json, "{\"partialSuccess\":{\"rejectedLogRecords\":\"x\"}}"),
+        ] {
+            assert_eq!(reply(kind, body.as_bytes()), None, "{kind} {body}");
+        }
     }
 }

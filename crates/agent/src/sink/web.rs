@@ -156,6 +156,17 @@ impl WebSink {
         Ok(answer)
     }
 
+    /// Why an answer is none, although its status is one of success: a proxy may have given it, or a page to log in at.
+    pub(super) fn strange(&self, answer: &Answer, whose: &str) -> String {
+        let (endpoint, status) = (&self.client.endpoint, answer.status);
+        let kind = answer.media_type();
+        let kind = if kind.is_empty() { "no content type" } else { kind };
+        format!(
+            "{endpoint} answered {status} with {kind}, which is no answer of {whose}{}",
+            answer.said()
+        )
+    }
+
     /// What a status means that is no success: of what was sent something is not wanted, or all of it has to wait. A server
     /// that does not know us or has no such path is a mistake of the configuration, and no event is to blame.
     pub(super) fn failure(&self, answer: &Answer) -> Verdict {

@@ -6,6 +6,7 @@ use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
 use crate::codec::avro_rpc::{Call, FrameHead, ServerSession, Status, frame, response};
 use crate::codec::budget::Budget;
+use crate::codec::intake::Intake;
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
 use crate::tls::{self, Stream};
@@ -69,9 +70,12 @@ async fn serve_calls(
             }
             message.unsplit(wire.read(length, &mut share).await?);
         }
-        let request = session.read(&message).map_err(std::io::Error::other)?;
+        let intake = Intake::new(&mut share, context.delivery.events_max());
+        let request = session.read(&message, intake).map_err(std::io::Error::other)?;
         drop(message);
         let answer = match request.call {
+            // Who wants more of what others hold is closed, as at the reading of a message.
+            Err(error) if !error.is_final() => return Err(std::io::Error::other(error)),
             Ok(Call::Ping) => request.preamble,
             Ok(Call::Append(events)) => {
                 let delivered = context.delivery.deliver(events).await;

@@ -189,7 +189,7 @@ mod tests {
     use rustix::process::{Pid, test_kill_process};
 
     use super::*;
-    use crate::agent::{Channels, RunningAgent};
+    use crate::agent::RunningAgent;
     use crate::counters::Registry;
     use crate::tests::toml;
 
@@ -211,7 +211,7 @@ mod tests {
     async fn start(text: &str) -> (RunningAgent, Registry) {
         let registry = Registry::default();
         let config = toml(text).expect("makes sense");
-        let started = RunningAgent::start(config, &Channels::new(), &registry).await;
+        let started = RunningAgent::start(config, &registry).await;
         (started.expect("starts"), registry)
     }
 
@@ -264,7 +264,7 @@ mod tests {
     async fn a_command_that_cannot_be_run_is_named_without_its_arguments() {
         let config = toml(&text("command = '/no/such/program --password SECRET'", 100));
         let config = config.expect("makes sense");
-        let started = RunningAgent::start(config, &Channels::new(), &Registry::default()).await;
+        let started = RunningAgent::start(config, &Registry::default()).await;
         let error = started.map(drop).expect_err("cannot be run").to_string();
         assert!(error.contains("cannot run '/no/such/program': No such file"), "{error}");
     }

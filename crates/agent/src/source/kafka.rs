@@ -49,7 +49,13 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Fallback::Is("false"),
             "Whether values are Flume's events in Avro, with headers.",
         ),
-        key("setTopicHeader", Kind::Flag, Fallback::Is("true"), "Whether a header has the topic."),
+        key(
+            "setTopicHeader",
+            Kind::Flag,
+            Fallback::Is("true"),
+            "Whether a header has the topic. A sink `kafka` writes the event into that topic again, unless it has \
+             `allowTopicOverride = false`.",
+        ),
         key("topicHeader", Kind::Text, Fallback::Is("topic"), "That header."),
         key(
             "backoffSleepIncrement",

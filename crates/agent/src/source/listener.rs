@@ -31,8 +31,8 @@ pub(super) const BUFFERS: &[Key] = &[
         "maxBufferBytes",
         Kind::Number(1 << 20, i64::MAX, "bytes"),
         Fallback::Is("268435456"),
-        "How much all connections may hold of messages that are not in a channel yet. The connection that wants \
-         more is closed.",
+        "How much all connections may hold of messages that are not in a channel yet, as they came and as events. \
+         The connection that wants more is closed, or its request refused.",
     ),
     key(
         "maxMessageBytes",

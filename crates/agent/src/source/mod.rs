@@ -4,6 +4,7 @@
 //! it is told to stop.
 
 pub(crate) mod avro;
+mod body;
 mod command;
 pub(crate) mod exec;
 pub(crate) mod forward;

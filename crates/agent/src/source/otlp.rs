@@ -4,7 +4,6 @@
 //! trailers. Sources: the specification of OTLP, and `doc/PROTOCOL-HTTP2.md` of grpc/grpc.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,10 +21,11 @@ use hyper_util::server::conn::auto;
 use serde_json::json;
 use tokio::sync::Notify;
 
+use super::body::{NoBody, read_body};
 use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
 use crate::codec::Unread;
-use crate::codec::budget::{Budget, Share};
+use crate::codec::budget::{Budget, Exhausted, Share};
 use crate::codec::deflated::{NotUnpacked, gunzip};
 use crate::codec::otlp::{EXPORT, PATH, encode_reply, encode_status, read_json, read_proto};
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
@@ -51,9 +51,6 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 
 /// How long a client may take to its first request, and to send the head of one.
 const HEAD_MAX: Duration = Duration::from_secs(30);
-
-/// How long a request may take to come.
-const REQUEST_MAX: Duration = Duration::from_secs(60);
 
 /// Requests that a connection may have under way, and what each may send before it is read.
 const STREAMS_MAX: u32 = 32;
@@ -149,8 +146,16 @@ impl Refusal {
     }
 
     fn too_large(max: usize) -> Refusal {
-        let why = format!("the request is above {max} bytes (maxMessageBytes)");
+        let why = NoBody::TooLarge(max).to_string();
         Refusal { http: StatusCode::PAYLOAD_TOO_LARGE, grpc: INVALID_ARGUMENT, why }
+    }
+
+    /// Others may give memory back, unless the request is too large by itself.
+    fn exhausted(why: Exhausted) -> Refusal {
+        match why.is_final() {
+            true => Refusal { http: StatusCode::PAYLOAD_TOO_LARGE, ..Refusal::malformed(why) },
+            false => Refusal::later(why),
+        }
     }
 }
 
@@ -257,8 +262,8 @@ async fn take(
     context: &SourceContext,
 ) -> Result<Dropped, Refusal> {
     let events = read.map_err(|error| match error {
-        Unread::Malformed(why) => Refusal::malformed(why),
-        Unread::Exhausted(why) => Refusal::later(why),
+        Unread::Malformed(_) | Unread::TooMany(_) => Refusal::malformed(error),
+        Unread::Exhausted(why) => Refusal::exhausted(why),
     })?;
     match events.is_empty() {
         true => Ok(Dropped::default()),
@@ -266,29 +271,21 @@ async fn take(
     }
 }
 
-async fn read_body(mut body: Incoming, max: usize, share: &mut Share) -> Result<Bytes, Refusal> {
-    let read = async {
-        let mut bytes = BytesMut::new();
-        while let Some(frame) = poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await {
-            let frame = frame.map_err(|_| Refusal::malformed("the request ends before its end"))?;
-            let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > max {
-                return Err(Refusal::too_large(max));
-            }
-            share.grow(data.len()).map_err(Refusal::later)?;
-            bytes.extend_from_slice(&data);
+impl From<NoBody> for Refusal {
+    fn from(error: NoBody) -> Refusal {
+        match error {
+            NoBody::Cut | NoBody::TooSlow => Refusal::malformed(error),
+            NoBody::TooLarge(max) => Refusal::too_large(max),
+            NoBody::Exhausted(why) => Refusal::exhausted(why),
         }
-        Ok(bytes.freeze())
-    };
-    let read = tokio::time::timeout(REQUEST_MAX, read).await;
-    read.unwrap_or_else(|_| Err(Refusal::malformed("the request comes too slowly")))
+    }
 }
 
 fn unpack(packed: &[u8], max: usize, share: &mut Share) -> Result<Vec<u8>, Refusal> {
     gunzip(packed, max, share).map_err(|error| match error {
         NotUnpacked::Malformed(_) => Refusal::malformed(format!("the request is {error}")),
         NotUnpacked::TooLarge(max) => Refusal::too_large(max),
-        NotUnpacked::Exhausted(why) => Refusal::later(why),
+        NotUnpacked::Exhausted(why) => Refusal::exhausted(why),
     })
 }
 

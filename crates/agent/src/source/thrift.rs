@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::listener::{BUFFERS, CONNECTIONS, start_calls};
 use super::{SourceContext, Starting};
 use crate::codec::budget::Budget;
+use crate::codec::intake::Intake;
 use crate::codec::thrift::{Protocol, read_call, response};
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, PORT, Role, key};
@@ -70,7 +71,9 @@ async fn serve_calls(
             return Err(std::io::Error::other(text));
         }
         let message = wire.read(length, &mut share).await?;
-        let mut call = read_call(&message, protocol).map_err(std::io::Error::other)?;
+        let intake = Intake::new(&mut share, context.delivery.events_max());
+        let call = read_call(&message, protocol, intake);
+        let mut call = call.map_err(std::io::Error::other)?;
         drop(message);
         let answer = match std::mem::replace(&mut call.events, Ok(Vec::new())) {
             Ok(events) => {
@@ -81,6 +84,8 @@ async fn serve_calls(
                 });
                 response(&call, protocol, Ok(status))
             }
+            // Who wants more of what others hold is closed, as at the reading of a message.
+            Err(error) if !error.is_final() => return Err(std::io::Error::other(error)),
             Err(error) => {
                 context.delivery.counters().malformed.add(1);
                 response(&call, protocol, Err(&error.to_string()))

@@ -9,7 +9,9 @@ use crate::channel::{Channel, More};
 use crate::counters::SourceCounters;
 use crate::delivery::Delivery;
 use crate::event::Event;
+use crate::interceptor::Interceptor;
 use crate::selector::Selector;
+use crate::stop::Stopper;
 
 const SOON: Duration = Duration::from_millis(200);
 
@@ -496,4 +498,57 @@ async fn a_batch_is_in_all_required_channels_or_in_none() {
     delivery.deliver(events(4..8)).await.expect("the second need not");
     assert_eq!((first.len(), second.len()), (8, 4));
     assert_eq!((counters.accepted.get(), counters.optional_failures.get()), (4, 4));
+}
+
+/// A filter takes out the five, the selector has no channel for the even ones, and for a while there is room for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_out_is_counted_once_however_often_a_put_is_tried() {
+    let channel = open("memory", "capacity = 100").await;
+    put(&channel, 0..100).await;
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+                [[sources.r.interceptors]]\ntype = 'regex_filter'\nregex = '^5$'\nexcludeEvents = true\n\
+                [[sources.r.interceptors]]\ntype = 'regex_extractor'\nregex = '([13579])$'\n\
+                [sources.r.interceptors.serializers.s]\nname = 'odd'\n\
+                [sources.r.selector]\ntype = 'multiplexing'\nheader = 'odd'\nmapping.1 = 'c'\nmapping.3 = 'c'\n\
+                mapping.7 = 'c'\nmapping.9 = 'c'\n";
+    let config = toml(text).expect("makes sense");
+    let interceptors = config.sources[0].interceptors.iter();
+    let interceptors = interceptors.map(|one| Interceptor::new(one).expect("is made")).collect();
+    let selector = Selector::new(&config.sources[0].selector, &["c".to_owned()]).expect("fits");
+    let counters = Arc::new(SourceCounters::default());
+    let channels = vec![Arc::clone(&channel)];
+    let delivery = Delivery::new("r", channels, selector, interceptors, Arc::clone(&counters));
+    let (_stopper, stop) = Stopper::new();
+    let insisting = tokio::spawn(async move { delivery.insist(events(0..10), &stop).await });
+    while counters.channel_failures.get() < 3 {
+        tokio::task::yield_now().await;
+    }
+    channel.take(100, SOON).await.expect("is taken").commit().await.expect("is committed");
+    assert!(insisting.await.expect("no panic"));
+    let taken = channel.take(10, SOON).await.expect("is taken");
+    let bodies: Vec<_> = taken.events.iter().map(|event| event.body.clone()).collect();
+    assert_eq!(bodies, ["1", "3", "7", "9"]);
+    assert_eq!((counters.intercepted.get(), counters.unmapped.get()), (1, 5));
+    assert_eq!((counters.received.get(), counters.accepted.get()), (10, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_optional_channel_does_not_keep_its_source() {
+    let first = open("memory", "capacity = 1000").await;
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd']\nselector.optional = 'd'\n\
+                [channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\ncapacity = 1\ntransactionCapacity = 1\n'keep-alive' = 3\n";
+    let config = toml(text).expect("makes sense");
+    let second = Channel::open(&config.channels["d"]).await.expect("opens");
+    let names = ["c".to_owned(), "d".to_owned()];
+    let selector = Selector::new(&config.sources[0].selector, &names).expect("fits");
+    let counters = Arc::new(SourceCounters::default());
+    let channels = vec![Arc::clone(&first), Arc::clone(&second)];
+    let delivery = Delivery::new("r", channels, selector, Vec::new(), Arc::clone(&counters));
+    let began = tokio::time::Instant::now();
+    for number in 0..100 {
+        delivery.deliver(events(number..number + 1)).await.expect("there is room");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!((first.len(), second.len()), (100, 1));
+    assert_eq!(counters.optional_failures.get(), 99);
 }

@@ -309,3 +309,32 @@ fn flumes_form_in_a_brokers_process_needs_no_brokers() {
     let named = format!("{text}a.sinks.k.kafka.bootstrap.servers = other:9092\n");
     assert_eq!(brokers(&named), "other:9092");
 }
+
+#[test]
+fn what_would_come_round_between_topics_is_warned_of() {
+    let warnings = |of_source: &str, of_sink: &str| {
+        let text = format!(
+            "[sources.r]\ntype = 'kafka'\nchannels = ['c']\n'kafka.topics' = 'in'\n\
+             'kafka.bootstrap.servers' = 'a:9092, b:9092'\n{of_source}\n[channels.c]\ntype = 'memory'\n\
+             transactionCapacity = 1000\ncapacity = 1000\n\
+             [sinks.k]\ntype = 'kafka'\nchannel = 'c'\n'kafka.topic' = 'out'\n{of_sink}\n"
+        );
+        let config = toml(&text).expect("makes sense");
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let same = "'kafka.bootstrap.servers' = 'b:9092'";
+    let found = warnings("", same);
+    let expected =
+        "agent.toml:15: sink k: events go back into the topics that source r has them from";
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    for (of_source, of_sink) in [
+        ("setTopicHeader = false", same),
+        ("topicHeader = 'from'", same),
+        ("[[sources.r.interceptors]]\ntype = 'remove_header'\nwithName = 'topic'", same),
+        ("", "'kafka.bootstrap.servers' = 'b:9092'\nallowTopicOverride = false"),
+        ("", "'kafka.bootstrap.servers' = 'b:9092'\nallowTopicOverride = true"),
+        ("", "'kafka.bootstrap.servers' = 'c:9092'"),
+    ] {
+        assert_eq!(warnings(of_source, of_sink), [] as [&str; 0], "{of_source} {of_sink}");
+    }
+}

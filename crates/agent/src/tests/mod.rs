@@ -4,6 +4,7 @@ mod channels;
 mod configurations;
 mod objects;
 mod objects_read;
+mod requests;
 mod running;
 pub(crate) mod web;
 

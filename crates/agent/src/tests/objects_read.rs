@@ -162,7 +162,7 @@ async fn events_in_json_have_their_headers_and_other_lines_say_what_they_are() {
     assert_eq!(events[1]["bodyBase64"], "/w==");
     assert_eq!(
         (&events[2]["body"], &events[2]["headers"]["malformed"]),
-        (&"[1]".into(), &"is no object".into())
+        (&"[1]".into(), &"invalid type: sequence, expected an object at line 1 column 1".into())
     );
 }
 

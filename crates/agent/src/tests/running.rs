@@ -63,6 +63,17 @@ async fn an_expression_sets_headers_and_takes_events_out() {
         headers,
         [vec![("from", "b"), ("status", "503"), ("user", "Ann")], vec![("from", "b")]]
     );
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\
+                [[sources.r.interceptors]]\ntype = 'expression'\nbody = 'value.message'\n\
+                [sources.r.interceptors.set]\nlevel = 'value.level'\n";
+    let config = toml(text).expect("makes sense");
+    let interceptor = Interceptor::new(&config.sources[0].interceptors[0]).expect("is made");
+    let lines =
+        [r#"{"level": "warn", "message": "hot"}"#, r#"{"message": {"a": 1}}"#, "{}", "no JSON"];
+    let events = interceptor.intercept(lines.map(Event::new).to_vec());
+    let bodies: Vec<&[u8]> = events.iter().map(|event| &event.body[..]).collect();
+    assert_eq!(bodies, [&b"hot"[..], br#"{"a":1}"#, b"{}", b"no JSON"]);
+    assert_eq!(events[0].headers.get("level"), Some("warn"));
     for wrong in ["keep = 'value.level =='", "set.a = 'nothing'", ""] {
         let text = format!(
             "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n\

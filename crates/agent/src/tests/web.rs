@@ -209,6 +209,11 @@ async fn lines_that_loki_refuses_are_found_and_the_others_are_pushed() {
         if *requests == 1 {
             return answer(429, &json!("slowly"));
         }
+        if *requests == 2 {
+            // A page of a proxy.
+            let kind = [("content-type", "text/html; charset=utf-8")];
+            return Some((kind, "<html>log in</html>").into_response());
+        }
         let pushed: Value = serde_json::from_str(text).expect("is JSON");
         let streams = pushed["streams"].as_array().expect("is a list");
         assert_eq!((streams.len(), &streams[0]["stream"]), (1, &json!({ "job": "j" })));

@@ -141,13 +141,13 @@ impl Producer {
         })
     }
 
-    /// Puts a record into a batch. Waits while the buffer is full.
+    /// Puts a record into a batch, and returns the partition that it goes to. Waits while the buffer is full.
     ///
     /// # Errors
     ///
     /// [`ClientError::NoSuchPartition`], a record that cannot be encoded, or what ended the
     /// producer before.
-    pub async fn send(&mut self, record: NewRecord<'_>) -> Result<(), ClientError> {
+    pub async fn send(&mut self, record: NewRecord<'_>) -> Result<PartitionId, ClientError> {
         loop {
             {
                 let mut accumulator = self.shared.lock();
@@ -164,7 +164,7 @@ impl Producer {
                     if appended.is_news {
                         self.shared.work.notify_one();
                     }
-                    return Ok(());
+                    return Ok(partition);
                 }
                 accumulator.press();
             }

@@ -4,12 +4,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use super::super::json_tree::charge_tree;
 use super::proto::double;
 use super::{Any, DEPTH_MAX, Malformed, Origin, Reader, Record, Share, Unread, too_deep};
 use crate::event::Event;
 
 /// The records of a request; what they take is charged.
 pub(crate) fn read_json(bytes: &[u8], share: &mut Share) -> Result<Vec<Event>, Unread> {
+    charge_tree(bytes, share)?;
     let request: Value =
         serde_json::from_slice(bytes).map_err(|error| Malformed(format!("no JSON: {error}")))?;
     if !request.is_object() {

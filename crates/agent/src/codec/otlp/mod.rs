@@ -226,6 +226,9 @@ mod tests {
             assert!(read_json(odd.as_bytes(), &mut budget.share()).is_err(), "{odd}");
         }
         assert!(read_json(b"{}", &mut budget.share()).expect("is one").is_empty());
+        let nulls = format!("{{\"none\":[{}]}}", vec!["null"; 100_000].join(","));
+        let refused = read_json(nulls.as_bytes(), &mut budget.share()).expect_err("is too much");
+        assert!(matches!(refused, Unread::Exhausted(_)), "{refused}");
     }
 
     #[test]

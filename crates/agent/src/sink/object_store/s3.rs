@@ -36,8 +36,18 @@ impl S3 {
         let body = Bytes::from(body);
         match body.len() > self.part_bytes {
             true => self.put_in_parts(&path, body).await,
-            false => Ok(self.call(Method::PUT, &path, "", body).await.map(drop)?),
+            false => self.put_at_once(&path, body).await,
         }
+    }
+
+    /// By `PutObject`, which a store answers with the object's ETag.
+    async fn put_at_once(&mut self, path: &str, body: Bytes) -> Result<(), String> {
+        let answer = self.call(Method::PUT, path, "", body).await?;
+        if answer.headers.contains_key("etag") {
+            return Ok(());
+        }
+        let (named, status, said) = (self.bucket.named(path), answer.status, answer.said());
+        Err(format!("{named}: {status} came without an ETag, which is no answer of S3{said}"))
     }
 
     /// By `CreateMultipartUpload`, `UploadPart` and `CompleteMultipartUpload`. The object is there when the last one is
