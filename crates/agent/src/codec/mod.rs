@@ -2,6 +2,7 @@
 //! on a length before its bytes have come.
 
 pub(crate) mod avro;
+pub(crate) mod avro_file;
 pub(crate) mod avro_rpc;
 pub(crate) mod budget;
 pub(crate) mod deflated;

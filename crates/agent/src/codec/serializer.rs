@@ -1,6 +1,6 @@
 //! How events are written into files.
 
-use super::avro::{put_bytes, put_event, put_long};
+use super::avro_file::AvroFile;
 use super::json;
 use crate::event::Event;
 
@@ -14,13 +14,8 @@ pub(crate) enum Serializer {
     /// An object a line.
     Json,
     /// An Avro container file of Flume's events.
-    AvroEvent,
+    AvroEvent(AvroFile),
 }
-
-/// What separates blocks of an Avro file. It need not differ between files.
-const AVRO_SYNC: [u8; 16] = *b"logway-agent-syn";
-
-const AVRO_SCHEMA: &str = r#"{"type":"record","name":"Event","fields":[{"name":"headers","type":{"type":"map","values":"string"}},{"name":"body","type":"bytes"}]}"#;
 
 impl Serializer {
     pub(crate) fn of(name: &str, with_newline: bool) -> Option<Serializer> {
@@ -28,38 +23,27 @@ impl Serializer {
             "text" => Serializer::Text { with_newline },
             "header_and_text" => Serializer::HeaderAndText,
             "json" => Serializer::Json,
-            "avro_event" => Serializer::AvroEvent,
+            "avro_event" => Serializer::AvroEvent(AvroFile::PLAIN),
             _ => return None,
         })
     }
 
+    /// With Avro files that are made so, if it makes such.
+    pub(crate) fn with_avro(self, file: AvroFile) -> Serializer {
+        if let Serializer::AvroEvent(_) = self { Serializer::AvroEvent(file) } else { self }
+    }
+
     /// What a file begins with.
     pub(crate) fn begin(self) -> Vec<u8> {
-        if self != Serializer::AvroEvent {
-            return Vec::new();
-        }
-        let mut head = b"Obj\x01".to_vec();
-        put_long(&mut head, 2);
-        put_bytes(&mut head, b"avro.schema");
-        put_bytes(&mut head, AVRO_SCHEMA.as_bytes());
-        put_bytes(&mut head, b"avro.codec");
-        put_bytes(&mut head, b"null");
-        put_long(&mut head, 0);
-        head.extend_from_slice(&AVRO_SYNC);
-        head
+        if let Serializer::AvroEvent(file) = self { file.begin() } else { Vec::new() }
     }
 
     /// Some events.
     pub(crate) fn events(self, events: &[Event]) -> Vec<u8> {
-        let mut out = Vec::new();
-        if self == Serializer::AvroEvent {
-            let mut block = Vec::new();
-            events.iter().for_each(|event| put_event(&mut block, event));
-            put_long(&mut out, events.len() as i64);
-            put_bytes(&mut out, &block);
-            out.extend_from_slice(&AVRO_SYNC);
-            return out;
+        if let Serializer::AvroEvent(file) = self {
+            return file.events(events);
         }
+        let mut out = Vec::new();
         for event in events {
             match self {
                 Serializer::Text { with_newline } => {
@@ -80,7 +64,7 @@ impl Serializer {
                     out.extend_from_slice(json::to_value(event).to_string().as_bytes());
                     out.push(b'\n');
                 }
-                Serializer::AvroEvent => {}
+                Serializer::AvroEvent(_) => {}
             }
         }
         out

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::rolling::{Extent, Rolling};
 use super::{Sending, Sink, SinkContext};
 use crate::channel::Taken;
+use crate::codec::avro_file::{AVRO_BLOCK_BYTES, AVRO_CODECS, AvroFile};
 use crate::codec::serializer::Serializer;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
@@ -57,6 +58,18 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "Whether a line feed follows each body.",
         ),
         key(
+            "sink.serializer.compressionCodec",
+            AVRO_CODECS,
+            Fallback::Is("null"),
+            "How blocks of `AVRO_EVENT` are compressed. Flume's bzip2 and xz are not there.",
+        ),
+        key(
+            "sink.serializer.syncIntervalBytes",
+            AVRO_BLOCK_BYTES,
+            Fallback::Is("2048000"),
+            "How large a block of `AVRO_EVENT` becomes; one also ends with each batch.",
+        ),
+        key(
             "sink.batchSize",
             Kind::Number(1, 1_000_000, "events"),
             Fallback::Is("100"),
@@ -93,6 +106,8 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     }
     let with_newline = settings.flag("sink.serializer.appendNewline");
     let serializer = Serializer::of(settings.required("sink.serializer").trim(), with_newline);
+    let (codec, block) = ("sink.serializer.compressionCodec", "sink.serializer.syncIntervalBytes");
+    let avro = AvroFile::of(settings, codec, block);
     let interval = settings.seconds("sink.rollInterval");
     let extension = settings.text("sink.pathManager.extension").map(|e| format!(".{}", e.trim()));
     Ok(Box::new(FileRoll {
@@ -103,7 +118,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
             interval: (!interval.is_zero()).then_some(interval),
             ..Rolling::default()
         },
-        serializer: serializer.expect("it was checked"),
+        serializer: serializer.expect("it was checked").with_avro(avro),
         series: now_ms(),
         index: 0,
         open: None,

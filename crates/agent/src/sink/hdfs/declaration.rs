@@ -1,5 +1,6 @@
 //! What the sink `hdfs` can be told: Flume's keys and defaults (Flume 1.11 User Guide, HDFS Sink).
 
+use crate::codec::avro_file::{AVRO_BLOCK_BYTES, AVRO_CODECS};
 use crate::declaration::{Declaration, Fallback, Key, Kind, Role, key};
 
 const CODECS: &[&str] = &[
@@ -134,6 +135,18 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             Kind::Flag,
             Fallback::Is("true"),
             "Whether a line feed follows each body.",
+        ),
+        key(
+            "serializer.compressionCodec",
+            AVRO_CODECS,
+            Fallback::Is("null"),
+            "How blocks of `AVRO_EVENT` are compressed. Flume's bzip2 and xz are not there.",
+        ),
+        key(
+            "serializer.syncIntervalBytes",
+            AVRO_BLOCK_BYTES,
+            Fallback::Is("2048000"),
+            "How large a block of `AVRO_EVENT` becomes; one also ends with each batch.",
         ),
         number(
             "hdfs.maxOpenFiles",

@@ -5,6 +5,7 @@ use std::io;
 use logway_log::random_uuid;
 
 use super::sequence::{SequenceFile, Value};
+use crate::codec::avro_file::AvroFile;
 use crate::codec::packing::{Packing, packed};
 use crate::codec::serializer::Serializer;
 use crate::error::StartError;
@@ -54,7 +55,10 @@ impl Form {
         }
         let with_newline = settings.flag("serializer.appendNewline");
         let serializer = Serializer::of(settings.required("serializer").trim(), with_newline);
-        Ok(Form::Stream { serializer: serializer.expect("it was checked"), packing })
+        let (codec, block) = ("serializer.compressionCodec", "serializer.syncIntervalBytes");
+        let avro = AvroFile::of(settings, codec, block);
+        let serializer = serializer.expect("it was checked").with_avro(avro);
+        Ok(Form::Stream { serializer, packing })
     }
 
     /// What a packed file's name ends in, if the configuration does not say it.

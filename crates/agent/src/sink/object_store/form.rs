@@ -39,7 +39,7 @@ impl Form {
         if compression.as_deref() == Some("snappy") {
             return Err(format!("{format} is not compressed by snappy: take gzip or zstd"));
         }
-        let is_avro = serializer == Serializer::AvroEvent;
+        let is_avro = matches!(serializer, Serializer::AvroEvent(_));
         let packing = match is_avro && compression.is_none() {
             true => None,
             false => Packing::of(settings.required("compression").trim()),
@@ -54,7 +54,7 @@ impl Form {
         let (kind, packing) = match self {
             Form::Parquet { .. } => (".parquet", None),
             Form::Serial { serializer: Serializer::Json, packing } => (".jsonl", packing),
-            Form::Serial { serializer: Serializer::AvroEvent, packing } => (".avro", packing),
+            Form::Serial { serializer: Serializer::AvroEvent(_), packing } => (".avro", packing),
             Form::Serial {
                 serializer: Serializer::Text { .. } | Serializer::HeaderAndText,
                 packing,
