@@ -215,7 +215,7 @@ impl Spool {
         }
     }
 
-    /// Reads the next file; whether there may be another one.
+    /// Reads the next file; whether to look for another one at once.
     fn read_next(&mut self, handle: &Handle) -> bool {
         let Some(path) = self.next_file() else { return false };
         match self.read(&path, handle) {
@@ -303,12 +303,12 @@ impl Spool {
         }
     }
 
-    /// Reads a file to its end; `false` if the agent ends before.
+    /// Reads a file to its end; `false` if the agent ends before, or the file is gone.
     fn read(&mut self, path: &Path, handle: &Handle) -> Result<bool, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let file = match File::open(path) {
             // Somebody has taken it away since it was found.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(failed)?,
         };
         let before = file.metadata().map_err(failed)?;

@@ -10,7 +10,7 @@
 //! Where it stays open what a file is, its lines come twice.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,10 +19,10 @@ use super::open;
 use super::tailed::Tailed;
 
 /// How long a file that may be a copy waits for the truncation, since it has grown last.
-const COPY_PATIENCE: Duration = Duration::from_secs(5);
+const COPY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// So many times as long it waits at most: a copy of a large file grows for some time.
-const PATIENCES_MAX: u32 = 12;
+const PATIENCES_MAX: u32 = 30;
 
 /// Truncated files that are remembered.
 const TRUNCATED_MAX: usize = 256;
@@ -150,6 +150,14 @@ impl Copies {
 fn agreed_bytes(stranger: &Stranger, beginning: &Beginning, tailed: &Tailed) -> Option<u64> {
     let (identity, bytes) = (&tailed.identity, stranger.metadata.len());
     if !identity.is_telling() || bytes < TELLING_BYTES {
+        return None;
+    }
+    // A copy is not longer than its original, unless that was truncated a moment ago.
+    let original_bytes = match &tailed.file {
+        Some(file) => file.metadata(),
+        None => fs::metadata(&tailed.path),
+    };
+    if (identity.position..bytes).contains(&original_bytes.ok()?.len()) {
         return None;
     }
     if bytes >= identity.position {

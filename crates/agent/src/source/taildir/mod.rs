@@ -46,7 +46,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
           begin with and what was read last of them: so a renamed file is read on, one that was copied and then truncated is \
           read on in its copy if the copy is among the files, and a new file that got an old inode is read from its \
           start. A file that begins like another one is its copy only if that one was truncated then; it is read up to \
-          5 s later, so that this can be told. A copy of a file that is not truncated, and a file that an editor has \
+          2 s later, so that this can be told. A copy of a file that is not truncated, and a file that an editor has \
           written anew, are read as a whole. What is known of a file is kept while it is not \
           there, for 7 days and of 10,000 such files, and for longer while its directory is away or empty. After a kill, \
           lines since the last note of positions come again.",

@@ -195,8 +195,11 @@ fn a_file_that_begins_as_another_waits_for_its_truncation_and_not_for_ever() {
     assert!(tailing.look().is_empty());
     tailing.tail.copies.patience = Duration::ZERO;
     assert_eq!(tailing.look(), lines(REPORT));
-    // One that is gone meanwhile is read at once.
+    // One that is longer than the other is no copy.
     tailing.tail.copies.patience = Duration::from_secs(3600);
+    tailing.write("b.log", format!("{REPORT}more\n"));
+    assert_eq!(tailing.look().len(), 3);
+    // One that is gone meanwhile is read at once.
     tailing.write("a.log.2", REPORT);
     assert!(tailing.look().is_empty());
     fs::remove_file(tailing.path("a.log.2")).expect("is removed");
