@@ -181,8 +181,8 @@ class Own(AgentCase):
             f"'kafka.bootstrap.servers' = '{broker.bootstrap}'\n"
             f"[sinks.d]\ntype = 'file_roll'\nchannel = 'dead'\n'sink.directory' = '{dead}'\n'sink.serializer' = 'JSON'\n",
         ).start()
-        headers = lambda number: {"topic": "bad topic name!"} if number % 7 == 3 else {}
-        events = [{"body": str(number), "headers": headers(number)} for number in range(60)]
+        bad = {"topic": "bad topic name!"}
+        events = [{"body": str(number), "headers": bad if number % 7 == 3 else {}} for number in range(60)]
         with urllib.request.urlopen(f"http://127.0.0.1:{source}/", json.dumps(events).encode(), timeout=DEADLINE_S):
             pass
         good = [event["body"] for event in events if not event["headers"]]

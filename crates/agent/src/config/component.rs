@@ -1,6 +1,6 @@
 //! One component of a configuration: its keys, taken out one by one until none is left that nobody knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Property;
 use super::substitute::substitute;
@@ -118,7 +118,8 @@ pub(super) fn settings(
     say: Say<'_>,
 ) -> Settings {
     let begin = lines.begin;
-    let (mut values, mut lines_of) = (BTreeMap::new(), BTreeMap::new());
+    let (mut values, mut lines_of, mut refused) =
+        (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     for (written, property) in lines.by_key {
         let Some((key, kind)) = known(declaration, &written, form) else {
             let names = declaration.all_keys().map(|key| key.name);
@@ -135,7 +136,10 @@ pub(super) fn settings(
                 lines_of.insert(key.clone(), property.line);
                 values.insert(key, property.value);
             }
-            Err(problem) => say(property.line, format!("{component}: {written} {problem}")),
+            Err(problem) => {
+                say(property.line, format!("{component}: {written} {problem}"));
+                refused.insert(key);
+            }
         }
     }
     if let Some(broker) = form.broker
@@ -144,7 +148,8 @@ pub(super) fn settings(
         values.entry(BROKERS.to_owned()).or_insert_with(|| broker.to_owned());
     }
     for key in declaration.all_keys() {
-        if matches!(key.fallback, Fallback::Required) && !values.contains_key(key.name) {
+        let is_given = values.contains_key(key.name) || refused.contains(key.name);
+        if matches!(key.fallback, Fallback::Required) && !is_given {
             say(begin, format!("{component} ({}) needs '{}'", declaration.name, key.name));
         }
     }

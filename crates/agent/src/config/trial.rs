@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use regex_lite::Regex;
-
 use super::{AgentConfig, SinkConfig, SourceConfig};
 use crate::counters::SinkCounters;
 use crate::error::StartError;
 use crate::interceptor::Interceptor;
 use crate::registry;
-use crate::settings::{Settings, home_expanded};
+use crate::settings::Settings;
 use crate::sink::SinkContext;
+use crate::source::taildir;
 use crate::tls;
 
 /// Keys of what has to be there on the machine where the agent runs, which may be another.
@@ -54,21 +53,9 @@ fn try_source(source: &SourceConfig) -> Result<(), StartError> {
         tls::of_source(settings, &[])?;
     }
     if settings.declaration.key("filegroups").is_some() {
-        settings.names("filegroups").iter().try_for_each(|name| try_group(settings, name))?;
+        taildir::try_settings(settings)?;
     }
     Ok(())
-}
-
-fn try_group(settings: &Settings, name: &str) -> Result<(), StartError> {
-    let key = format!("filegroups.{name}");
-    let pattern = settings.text(&key).ok_or_else(|| format!("{key} is not set"))?;
-    let path = home_expanded(pattern.trim());
-    if !path.is_absolute() {
-        return Err(format!("{key} is '{pattern}', and has to be absolute"));
-    }
-    let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
-    let names = Regex::new(&format!("^(?:{names})$"));
-    names.map(drop).map_err(|error| format!("{key} ends in no regular expression: {error}"))
 }
 
 fn is_of_machine(settings: &Settings) -> bool {

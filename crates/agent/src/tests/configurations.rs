@@ -237,7 +237,7 @@ async fn what_components_would_refuse_is_known_before_a_start() {
     let loki = |more: &str| format!("type = 'loki'\nlabels.a = 'b'\n{more}");
     let groups = |pattern: &str| format!("type = 'taildir'\nfilegroups.a = '{pattern}'");
     for (source, sink, words) in [
-        (seq, &*loki("endpoint = 'ftp://x'"), "agent.toml:9: sink k cannot start: "),
+        (seq, &*loki("endpoint = 'ftp://x'"), "sink k: endpoint is not taken: 'ftp://x'"),
         (seq, &loki("endpoint = 'http://x'\n'header.a b' = 'c'"), "header.a b"),
         (seq, "type = 'hdfs'\n'hdfs.path' = 'file:///tmp/x'", "not of HDFS"),
         (seq, "type = 'object_store'\nurl = 'ftp://x'", "begins neither with s3://"),

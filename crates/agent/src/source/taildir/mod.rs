@@ -36,7 +36,8 @@ use super::{
     names_pattern, on_thread,
 };
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::settings::home_expanded;
+use crate::error::StartError;
+use crate::settings::{Settings, home_expanded};
 
 pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Source,
@@ -178,6 +179,27 @@ struct Tail {
     noted_at: Instant,
 }
 
+/// Says what a start would refuse. Nothing is looked at.
+pub(crate) fn try_settings(settings: &Settings) -> Result<(), StartError> {
+    settings.names("filegroups").iter().try_for_each(|name| files_of(settings, name).map(drop))?;
+    Multiline::new(settings).map(drop)
+}
+
+/// Where the files of a set are, and how they are named.
+fn files_of(settings: &Settings, name: &str) -> Result<(PathBuf, Regex), StartError> {
+    let key = format!("filegroups.{name}");
+    let pattern = settings.text(&key).ok_or_else(|| format!("{key} is not set"))?;
+    let path = home_expanded(pattern.trim());
+    let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+    if !directory.is_absolute() {
+        return Err(format!("{key} is '{pattern}', and has to be absolute"));
+    }
+    let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
+    let names = names_pattern(names);
+    let names = names.map_err(|error| format!("{key} ends in no regular expression: {error}"))?;
+    Ok((directory, names))
+}
+
 /// A file that was deleted, or renamed to where no set is, is closed when it has not grown for so long: those who write
 /// into it open the new one a moment later.
 const GONE_PATIENCE: Duration = Duration::from_secs(5);
@@ -194,16 +216,7 @@ impl Tail {
         let settings = &context.settings;
         let mut groups = Vec::new();
         for name in settings.names("filegroups") {
-            let pattern = settings.text(&format!("filegroups.{name}"));
-            let pattern = pattern.ok_or_else(|| format!("filegroups.{name} is not set"))?;
-            let path = home_expanded(pattern.trim());
-            let names = path.file_name().and_then(|names| names.to_str()).unwrap_or_default();
-            let names =
-                names_pattern(names).map_err(|error| format!("filegroups.{name}: {error}"))?;
-            let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-            if !directory.is_absolute() {
-                return Err(format!("filegroups.{name} is '{pattern}', and has to be absolute"));
-            }
+            let (directory, names) = files_of(settings, &name)?;
             let stem = format!("headers.{name}.");
             let headers = settings
                 .below(&stem)
