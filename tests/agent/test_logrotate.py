@@ -114,6 +114,3 @@ class Logrotate(BrokerCase):
 
     def test_each_line_comes_once_without_kills(self):
         self.assertEqual(self.run_rotated("nocreate", 0), 0)
-
-    def test_each_line_of_copied_and_truncated_files_comes_once_without_kills(self):
-        self.assertEqual(self.run_rotated("copytruncate", 0), 0)

@@ -81,6 +81,11 @@ impl Beginning {
         Ok(Beginning { hashes })
     }
 
+    /// The hash of as many bytes as tell a file from others, if it has so many.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.hashes.get(TELLING_BYTES as usize).copied()
+    }
+
     /// Whether the file begins with what a mark is of.
     pub(super) fn has(&self, head: Mark) -> bool {
         let hash = usize::try_from(head.length).ok().and_then(|length| self.hashes.get(length));

@@ -101,6 +101,7 @@ impl Copies {
         &mut self,
         stranger: &mut Stranger,
         known: &HashMap<FileId, Tailed>,
+        unread: &Unread,
         is_present: impl Fn(&FileId) -> bool,
     ) -> Verdict {
         let Ok(beginning) = Beginning::of(&stranger.file) else { return Verdict::New };
@@ -109,7 +110,7 @@ impl Copies {
         }
         let present = known.values().filter(|tailed| is_present(&tailed.id));
         let alike = present.filter_map(|tailed| {
-            let agreed_bytes = agreed_bytes(stranger, &beginning, tailed)?;
+            let agreed_bytes = agreed_bytes(stranger, &beginning, tailed, unread)?;
             Some((agreed_bytes, tailed.id))
         });
         let Some((agreed_bytes, original)) = alike.max() else { return Verdict::New };
@@ -146,11 +147,35 @@ impl Copies {
     }
 }
 
+/// Files of which too little was read to tell a copy, by what they begin with.
+pub(super) type Unread = HashMap<u64, Vec<FileId>>;
+
+pub(super) fn unread(known: &HashMap<FileId, Tailed>) -> Unread {
+    let mut unread = Unread::new();
+    for tailed in known.values().filter(|tailed| !tailed.identity.is_telling()) {
+        let beginning = tailed.file.as_ref().and_then(|file| Beginning::of(file).ok());
+        if let Some(first) = beginning.and_then(|beginning| beginning.first()) {
+            unread.entry(first).or_default().push(tailed.id);
+        }
+    }
+    unread
+}
+
 /// How many bytes a stranger begins with that were read of a known file; nothing if it begins otherwise, or says too little.
-fn agreed_bytes(stranger: &Stranger, beginning: &Beginning, tailed: &Tailed) -> Option<u64> {
+fn agreed_bytes(
+    stranger: &Stranger,
+    beginning: &Beginning,
+    tailed: &Tailed,
+    unread: &Unread,
+) -> Option<u64> {
     let (identity, bytes) = (&tailed.identity, stranger.metadata.len());
-    if !identity.is_telling() || bytes < TELLING_BYTES {
+    if bytes < TELLING_BYTES {
         return None;
+    }
+    if !identity.is_telling() {
+        // What it begins with is not read yet, and may be read before the truncation.
+        let is_alike = unread.get(&beginning.first()?).is_some_and(|ids| ids.contains(&tailed.id));
+        return is_alike.then_some(identity.position);
     }
     // A copy is not longer than its original, unless that was truncated a moment ago.
     let original_bytes = match &tailed.file {

@@ -454,10 +454,16 @@ impl Tail {
 
     /// Decides of strangers what they are, if that can be told already.
     fn judge(&mut self, found: &BTreeMap<FileId, Found>) {
+        if self.strangers.is_empty() {
+            return;
+        }
+        let unread = copies::unread(&self.files);
         for (id, mut stranger) in std::mem::take(&mut self.strangers) {
             // One that is gone again cannot wait: it is read while it is open.
             let verdict = match found.contains_key(&id) {
-                true => self.copies.judge(&mut stranger, &self.files, |id| found.contains_key(id)),
+                true => self
+                    .copies
+                    .judge(&mut stranger, &self.files, &unread, |id| found.contains_key(id)),
                 false => Verdict::New,
             };
             let mut tailed = Tailed::new(id, stranger.path.clone());

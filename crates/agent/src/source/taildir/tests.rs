@@ -244,6 +244,15 @@ fn copies_of_truncated_files_are_read_on_whenever_a_look_falls() {
         tailing.write("a.log", "");
         assert!(tailing.look().is_empty());
 
+        // Nothing was read of it yet when its copy is found.
+        assert!(tailing.look().is_empty());
+        tailing.append("a.log", text);
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.5")).expect("is copied");
+        assert_eq!(tailing.look(), lines(text));
+        assert!(tailing.look().is_empty());
+        tailing.write("a.log", "");
+        assert!(tailing.look().is_empty());
+
         // The agent was away.
         tailing.append("a.log", text);
         while !tailing.look().is_empty() {}
