@@ -84,14 +84,14 @@ impl LeaderEpochCache {
     pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
         assert!(epoch.0 >= 0 && start_offset.0 >= 0, "an epoch of the log is a real one");
         let new = EpochEntry { epoch, start_offset };
-        if let Some(latest) = self.latest()
-            && latest.epoch == epoch
-            && latest.start_offset <= start_offset
-        {
-            return false;
-        }
-        while self.latest().is_some_and(|latest| !latest.is_before(new)) {
+        let mut changed = false;
+        while let Some(latest) = self.latest().filter(|latest| !latest.is_before(new)) {
+            // It goes on behind an epoch that has no record any more.
+            if latest.epoch == epoch && latest.start_offset <= start_offset {
+                return changed;
+            }
             self.entries.pop();
+            changed = true;
         }
         self.entries.push(new);
         true

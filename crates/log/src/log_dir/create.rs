@@ -227,6 +227,7 @@ impl LogDir {
             unsynced: Vec::new(),
             snapshot: None,
             is_changed: false,
+            epochs_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),
             started: self.options.clock.instant(),

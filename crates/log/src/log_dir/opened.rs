@@ -200,6 +200,7 @@ pub(super) fn start_log(
         unsynced: recovered.unsynced,
         snapshot: recovered.snapshot,
         is_changed: recovered.scanned_bytes > 0,
+        epochs_changed: recovered.epochs_changed,
         needs_dir_sync: !was_clean,
         now: options.clock.now(),
         started: options.clock.instant(),

@@ -126,6 +126,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) snapshot: Option<Snapshot>,
     /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
     pub(crate) scanned_bytes: u64,
+    /// The leader epochs are not those in their file.
+    pub(crate) epochs_changed: bool,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -199,6 +201,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         log_start: options.expected.log_start,
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
+        saved_epochs: LeaderEpochCache::default(),
         producers: ProducerStateTable::new(
             options.partition.clone(),
             options.producer_limits.clone(),
@@ -243,6 +246,8 @@ struct Recovery<'a> {
     log_start: Offset,
     segments: Vec<Arc<Segment>>,
     epochs: LeaderEpochCache,
+    /// Those in their file.
+    saved_epochs: LeaderEpochCache,
     producers: ProducerStateTable,
     findings: Vec<Finding>,
     unsealed: Vec<Arc<Segment>>,
@@ -335,7 +340,10 @@ impl Recovery<'_> {
         }
         let path = self.options.dir.join(leader_epoch::LEADER_EPOCH_FILE);
         match leader_epoch::read(&**self.options.fs, &path) {
-            Ok(epochs) => self.epochs = epochs,
+            Ok(epochs) => {
+                self.saved_epochs = epochs.clone();
+                self.epochs = epochs;
+            }
             Err(error @ LogError::Malformed { .. }) => {
                 self.findings.push(Finding::Rebuilt { error });
                 for segment in self.segments.clone() {
@@ -444,6 +452,8 @@ impl Recovery<'_> {
         let unsealed_from = self.unsealed.first().map(|segment| segment.base_offset());
         self.epochs.truncate_from_end(end.offset);
         self.epochs.truncate_from_start(log_start);
+        // An epoch that was begun at the end, and has no record, must not come back when there are records of earlier ones.
+        let epochs_changed = self.epochs != self.saved_epochs;
         let view = LogView {
             segments: self.segments.into(),
             log_start,
@@ -463,6 +473,7 @@ impl Recovery<'_> {
             unsynced: self.unsynced,
             snapshot: self.snapshot,
             scanned_bytes: self.scanned_bytes,
+            epochs_changed,
             findings: self.findings,
         }
     }

@@ -107,6 +107,8 @@ pub(crate) struct OpenedTail {
     pub(crate) snapshot: Option<Snapshot>,
     /// The log was scanned, so that its indexes and snapshots on disk are behind.
     pub(crate) is_changed: bool,
+    /// The leader epochs are not those in their file.
+    pub(crate) epochs_changed: bool,
     /// The names of its files may not be on stable storage: a process before this one may have
     /// been killed between the creation of a segment and the sync of the directory.
     pub(crate) needs_dir_sync: bool,
@@ -120,7 +122,7 @@ impl LogTail {
     pub(crate) fn new(opened: OpenedTail) -> LogTail {
         let OpenedTail { log, fs, dir, view, producers, .. } = opened;
         let OpenedTail { unsealed, unsynced, snapshot, .. } = opened;
-        let OpenedTail { is_changed, needs_dir_sync, now, started, .. } = opened;
+        let OpenedTail { is_changed, epochs_changed, needs_dir_sync, now, started, .. } = opened;
         let sealing = Sealing::of_recovered(&log, unsealed, view.active(), snapshot);
         let synced = view.flushed;
         let unflushed_since = (synced.offset < view.end.offset).then_some(started);
@@ -134,7 +136,7 @@ impl LogTail {
             file: None,
             active_since: now,
             producers,
-            epochs_changed: is_changed,
+            epochs_changed,
             is_unpublished: false,
             is_changed,
             was_appended: false,

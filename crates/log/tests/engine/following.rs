@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use logway_log::checkpoint::Divergence;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{FollowerAppend, FollowerBatches, Log, LogConfig, LogDir, LogError};
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
@@ -307,6 +308,40 @@ fn a_new_leader_knows_its_epoch_before_its_first_record() {
 
 /// Whatever pieces the leader's log comes in, and whenever the power goes: the follower's log is a
 /// beginning of it, at least what was answered.
+/// It led for a moment, and wrote nothing. Then another leads, which has one more record of the epoch before.
+#[test]
+fn an_epoch_without_records_does_not_come_back_with_a_later_start() {
+    for is_killed in [false, true] {
+        let mut disk = TestDisk::new(1);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        follow(&dir, &log, &[led(0, 4, 1), led(1, 5, 2)]).wait().expect("follows");
+        log.begin_leading(LeaderEpoch(8)).wait().expect("begins");
+        drop(log);
+        dir.close().expect("closes");
+
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(log.latest_epoch(), LeaderEpoch(5));
+        follow(&dir, &log, &[led(3, 5, 1)]).wait().expect("follows");
+        drop(log);
+        if is_killed {
+            drop(dir);
+            disk = disk.kill();
+        } else {
+            dir.close().expect("closes");
+        }
+
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!((log.log_end_offset(), log.latest_epoch()), (Offset(4), LeaderEpoch(5)));
+        log.begin_leading(LeaderEpoch(9)).wait().expect("begins");
+        assert_eq!(log.divergence(LeaderEpoch(5), Offset(4)), Divergence::None);
+        let earlier = log.end_offset_for_epoch(LeaderEpoch(4)).map(|end| end.end_offset);
+        assert_eq!(earlier, Some(Offset(1)));
+    }
+}
+
 #[test]
 fn a_followers_log_is_a_beginning_of_the_leaders() {
     for seed in 0..60 {
