@@ -153,6 +153,13 @@ class AgentCase(unittest.TestCase):
             victim.kill()
             victim.start()
 
+    def started_broker(self, name: str, settings: dict[str, str] | None = None) -> Logway:
+        """A broker that ends with the test."""
+        broker = Logway(name, settings)
+        broker.start()
+        self.addCleanup(broker.kill)
+        return broker
+
     def made(self, name: str) -> Path:
         """A directory below it."""
         path = self.directory / name
@@ -171,9 +178,7 @@ class BrokerCase(AgentCase):
 
     def setUp(self):
         super().setUp()
-        self.broker = Logway(f"agent-{self._testMethodName}")
-        self.broker.start()
-        self.addCleanup(self.broker.kill)
+        self.broker = self.started_broker(f"agent-{self._testMethodName}")
 
     def tailing(self, logs: Path, more: str = "") -> Agent:
         """An agent that puts the lines of rotated files into the topic `lines`."""

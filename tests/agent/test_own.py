@@ -22,6 +22,21 @@ def stored_in(topic: str, broker: Logway) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
+def post(port: int, events: list[dict]):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", json.dumps(events).encode(), timeout=DEADLINE_S):
+        pass
+
+
+def into_topic_or_dead_letters(broker: Logway, dead) -> str:
+    """A channel whose events go into the topic `events`; those that cannot are in files in `dead`, as JSON."""
+    return (
+        f"[channels.c]\ntype = 'memory'\n[channels.dead]\ntype = 'memory'\n"
+        f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\ndead-letter = 'dead'\n'kafka.topic' = 'events'\n"
+        f"'kafka.bootstrap.servers' = '{broker.bootstrap}'\n"
+        f"[sinks.d]\ntype = 'file_roll'\nchannel = 'dead'\n'sink.directory' = '{dead}'\n'sink.serializer' = 'JSON'\n"
+    )
+
+
 class Own(AgentCase):
     def test_a_reload_loses_nothing(self):
         first, second = self.made("first"), self.made("second")
@@ -112,19 +127,14 @@ class Own(AgentCase):
         wait_until(comes_back, "the first sink to be used again", DEADLINE_S)
 
     def test_what_cannot_be_delivered_goes_to_the_dead_letters(self):
-        broker = Logway("agent-dead-letters", {"message.max.bytes": "2000"})
-        broker.start()
-        self.addCleanup(broker.kill)
+        broker = self.started_broker("agent-dead-letters", {"message.max.bytes": "2000"})
         source, dead = free_port(), self.made("dead")
         agent = Agent(
             self,
             self.directory,
             "agent",
             f"[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {source}\nchannels = ['c']\nmax-line-length = 10000\n"
-            f"[channels.c]\ntype = 'memory'\n[channels.dead]\ntype = 'memory'\n"
-            f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\ndead-letter = 'dead'\n'kafka.topic' = 'events'\n"
-            f"'kafka.bootstrap.servers' = '{broker.bootstrap}'\n"
-            f"[sinks.d]\ntype = 'file_roll'\nchannel = 'dead'\n'sink.directory' = '{dead}'\n'sink.serializer' = 'JSON'\n",
+            + into_topic_or_dead_letters(broker, dead),
         ).start()
         with socket.create_connection(("127.0.0.1", source)) as client:
             client.sendall(b"small\n" + b"x" * 5000 + b"\nlast\n")
@@ -138,9 +148,7 @@ class Own(AgentCase):
         self.assertEqual(sorted(stored_in("events", broker)), ["last", "small"])
 
     def test_events_beside_one_that_stays_are_in_their_topic_once(self):
-        broker = Logway("agent-held-up", {"message.max.bytes": "2000"})
-        broker.start()
-        self.addCleanup(broker.kill)
+        broker = self.started_broker("agent-held-up", {"message.max.bytes": "2000"})
         for topic in ("events", "others"):
             subprocess.run([BINARY, "topic", "create", topic, "-p", "1", "--brokers", broker.bootstrap], check=True, capture_output=True)
         source = free_port()
@@ -154,8 +162,7 @@ class Own(AgentCase):
         ).start()
         events = [{"body": f"before-{number}"} for number in range(20)] + [{"body": "x" * 5000}]
         events += [{"body": f"behind-{number}"} for number in range(20)] + [{"body": "o", "headers": {"topic": "others"}}]
-        with urllib.request.urlopen(f"http://127.0.0.1:{source}/", json.dumps(events).encode(), timeout=DEADLINE_S):
-            pass
+        post(source, events)
         wait_until(lambda: agent.count("SINK.k", "EventWriteFail") >= 5, "attempts", DEADLINE_S)
         # What is behind it in its partition waits; another topic's does not have to.
         self.assertEqual(stored_in("events", broker), [f"before-{number}" for number in range(20)])
@@ -167,33 +174,25 @@ class Own(AgentCase):
         self.assertEqual(stored_in("others", broker), ["o"])
 
     def test_a_topic_that_cannot_be_doubles_nothing(self):
-        broker = Logway("agent-bad-topic")
-        broker.start()
-        self.addCleanup(broker.kill)
+        broker = self.started_broker("agent-bad-topic")
         source, dead = free_port(), self.made("dead")
         agent = Agent(
             self,
             self.directory,
             "agent",
             f"[sources.r]\ntype = 'http'\nbind = '127.0.0.1'\nport = {source}\nchannels = ['c']\n"
-            f"[channels.c]\ntype = 'memory'\n[channels.dead]\ntype = 'memory'\n"
-            f"[sinks.k]\ntype = 'kafka'\nchannel = 'c'\ndead-letter = 'dead'\n'kafka.topic' = 'events'\n"
-            f"'kafka.bootstrap.servers' = '{broker.bootstrap}'\n"
-            f"[sinks.d]\ntype = 'file_roll'\nchannel = 'dead'\n'sink.directory' = '{dead}'\n'sink.serializer' = 'JSON'\n",
+            + into_topic_or_dead_letters(broker, dead),
         ).start()
         bad = {"topic": "bad topic name!"}
         events = [{"body": str(number), "headers": bad if number % 7 == 3 else {}} for number in range(60)]
-        with urllib.request.urlopen(f"http://127.0.0.1:{source}/", json.dumps(events).encode(), timeout=DEADLINE_S):
-            pass
+        post(source, events)
         good = [event["body"] for event in events if not event["headers"]]
         wait_until(lambda: len(lines_in(dead)) == len(events) - len(good), "the dead letters", DEADLINE_S)
         wait_until(lambda: agent.count("SINK.k", "EventDrainSuccessCount") == len(good), "the others", DEADLINE_S)
         self.assertEqual(sorted(stored_in("events", broker), key=int), good)
 
     def test_topics_are_read_into_an_http_endpoint(self):
-        broker = Logway("agent-kafka-source")
-        broker.start()
-        self.addCleanup(broker.kill)
+        broker = self.started_broker("agent-kafka-source")
         got = []
 
         class Endpoint(BaseHTTPRequestHandler):
@@ -279,9 +278,7 @@ class Own(AgentCase):
         self.assertEqual(second, {"body": "text", "headers": {"from": "127.0.0.1"}})
 
     def test_a_topic_with_flumes_events_and_ids(self):
-        broker = Logway("agent-event-ids")
-        broker.start()
-        self.addCleanup(broker.kill)
+        broker = self.started_broker("agent-event-ids")
         spool, arrived = self.made("spool"), self.made("arrived")
         (spool / "file").write_text("".join(f"{number}\n" for number in range(500)))
         Agent(

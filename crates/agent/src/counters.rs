@@ -182,7 +182,7 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
     }
 
-    /// Forgets all but those of which a role and a name are to be kept.
+    /// Forgets components, unless their role and name are to be kept.
     pub(crate) fn keep(&self, is_kept: impl Fn(&str, &str) -> bool) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, entry| is_kept(entry.counted.role(), &entry.name));

@@ -10,7 +10,7 @@
 
 use bytes::{BufMut, Bytes};
 
-use super::intake::Intake;
+use super::intake::{HeaderPairs, Intake};
 use super::{Malformed, Unread};
 use crate::event::{Event, Headers};
 
@@ -85,29 +85,33 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn event(&mut self) -> Result<Event, Malformed> {
-        let mut headers = Vec::new();
-        self.blocks(|reader| {
-            headers.push((Box::from(reader.text()?), Box::from(reader.text()?)));
-            Ok::<(), Malformed>(())
-        })?;
-        let body = Bytes::copy_from_slice(self.bytes()?);
+        let (headers, body) = self.headers_and_body(|_, _| Ok::<(), Malformed>(()))?;
+        let body = Bytes::copy_from_slice(body);
         Ok(Event { headers: Headers::from_pairs(headers), body })
     }
 
     /// Reads an event of many; what it takes is charged.
     pub(crate) fn event_into(&mut self, intake: &mut Intake<'_>) -> Result<(), Unread> {
         intake.begin()?;
-        let mut headers = Vec::new();
-        self.blocks(|reader| {
-            let (name, value) = (reader.text()?, reader.text()?);
-            intake.header(name, value)?;
-            headers.push((Box::from(name), Box::from(value)));
-            Ok::<(), Unread>(())
-        })?;
-        let body = self.bytes()?;
+        let (headers, body) = self.headers_and_body(|name, value| intake.header(name, value))?;
         intake.body(body.len())?;
         intake.push(headers, Bytes::copy_from_slice(body));
         Ok(())
+    }
+
+    /// What an event has; `judge` sees each header before it is kept.
+    fn headers_and_body<E: From<Malformed>>(
+        &mut self,
+        mut judge: impl FnMut(&str, &str) -> Result<(), E>,
+    ) -> Result<(HeaderPairs, &'a [u8]), E> {
+        let mut headers = HeaderPairs::new();
+        self.blocks(|reader| {
+            let (name, value) = (reader.text()?, reader.text()?);
+            judge(name, value)?;
+            headers.push((Box::from(name), Box::from(value)));
+            Ok::<(), E>(())
+        })?;
+        Ok((headers, self.bytes()?))
     }
 }
 

@@ -186,8 +186,8 @@ impl MessageReader {
         None
     }
 
-    /// What there is, as a message: a datagram ends without a line feed, and so does a connection. A message of which
-    /// more should come, by its length, is not whole.
+    /// What there is, as a message: a datagram ends without a line feed, and so does a connection. If it is shorter than
+    /// the length before it, it is not whole.
     pub(crate) fn rest(&mut self, now_ms: i64) -> Option<Event> {
         let is_cut = self.left.take().is_some();
         if self.message.is_empty() {

@@ -200,36 +200,14 @@ fn check_charset(headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
 fn read_blob(query: &str, body: Bytes, mut intake: Intake<'_>) -> Result<Vec<Event>, Unread> {
     intake.begin()?;
     let mut headers = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (unescaped(name), unescaped(value));
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         intake.header(&name, &value)?;
-        headers.push((name, value));
+        headers.push((name.into(), value.into()));
     }
     // The first of several holds, as Java's getParameter has it. The last of equal names holds in an event.
     headers.reverse();
     intake.push(headers, body);
     Ok(intake.take())
-}
-
-/// A part of a query (WHATWG URL, `application/x-www-form-urlencoded`): a plus is a blank, and `%41` an A.
-fn unescaped(text: &str) -> Box<str> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        let digits = behind.get(..2).filter(|_| byte == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(escaped) => {
-                bytes.push(escaped);
-                rest = &behind[2..];
-            }
-            None => bytes.push(if byte == b'+' { b' ' } else { byte }),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into()
 }
 
 /// Of a request that takes more memory than there is: others may give some back, or it is too large by itself.

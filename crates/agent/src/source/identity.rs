@@ -198,12 +198,13 @@ pub(super) fn born(metadata: &Metadata) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Write;
 
     use super::*;
 
-    fn file(bytes: &[u8]) -> File {
+    /// A file with these bytes, and without a name.
+    pub(in crate::source) fn file(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().expect("is made");
         file.write_all(bytes).expect("is written");
         file

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::toml;
+use super::{take_all, toml};
 use crate::channel::{Channel, More};
 use crate::counters::SourceCounters;
 use crate::delivery::Delivery;
@@ -209,25 +209,18 @@ fn lost(channel: &Arc<Channel>) -> u64 {
     counts.iter().find(|(name, _)| *name == "EventLostCount").expect("is counted").1
 }
 
-async fn take_all(channel: &Arc<Channel>) -> Vec<Event> {
-    let mut found = Vec::new();
-    while channel.len() > 0 {
-        let taken = channel.take(100, SOON).await.expect("is taken");
-        found.extend(taken.events.clone());
-        taken.commit().await.expect("is committed");
+/// Puts so many events into a channel, ten at a time, and closes it.
+async fn fill_and_close(channel: Arc<Channel>, count: u32) {
+    for start in (0..count).step_by(10) {
+        put(&channel, start..start + 10).await;
     }
-    found
+    channel.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_damaged_on_the_disk_is_counted_and_holds_nothing_up() {
     let folder = tempfile::tempdir().expect("is made");
-    let channel = open_file(folder.path(), "").await;
-    for start in (0..1000).step_by(10) {
-        put(&channel, start..start + 10).await;
-    }
-    channel.close().await;
-    drop(channel);
+    fill_and_close(open_file(folder.path(), "").await, 1000).await;
     for number in ["500", "520", "990"] {
         damage(folder.path(), number);
     }
@@ -250,12 +243,7 @@ async fn what_is_damaged_on_the_disk_is_counted_and_holds_nothing_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_lost_its_middle_and_its_end_gives_what_is_left() {
     let folder = tempfile::tempdir().expect("is made");
-    let channel = open_file(folder.path(), "").await;
-    for start in (0..1000).step_by(10) {
-        put(&channel, start..start + 10).await;
-    }
-    channel.close().await;
-    drop(channel);
+    fill_and_close(open_file(folder.path(), "").await, 1000).await;
     let path = first_segment(folder.path());
     let mut bytes = std::fs::read(&path).expect("is there");
     // All batches of three digits have the same length, and are behind those of fewer.
@@ -278,12 +266,7 @@ async fn a_log_that_lost_its_middle_and_its_end_gives_what_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_damaged_below_memory_that_overflows_is_counted_and_holds_nothing_up() {
     let folder = tempfile::tempdir().expect("is made");
-    let channel = open_spillable(folder.path(), "memoryCapacity = 0").await;
-    for start in (0..100).step_by(10) {
-        put(&channel, start..start + 10).await;
-    }
-    channel.close().await;
-    drop(channel);
+    fill_and_close(open_spillable(folder.path(), "memoryCapacity = 0").await, 100).await;
     let small = "memoryCapacity = 20\noverflowTimeout = 0\ntransactionCapacity = 100";
     for number in ["20", "60", "70", "80", "90"] {
         damage(folder.path(), number);

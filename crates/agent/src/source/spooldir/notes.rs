@@ -1,6 +1,6 @@
 //! How far files were read that are not done with.
 //!
-//! A note says of which file it is, and not only of which name: the next file of a name begins at its start.
+//! A note has the marks of its file beside the name: the next file of that name is read from its start.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};

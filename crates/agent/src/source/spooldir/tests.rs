@@ -11,11 +11,8 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::channel::Channel;
-use crate::counters::SourceCounters;
-use crate::delivery::Delivery;
-use crate::selector::Selector;
 use crate::stop::{Stop, Stopper};
-use crate::tests::toml;
+use crate::tests::{source_with_channel, take_all};
 
 /// A source whose looks are taken one by one.
 struct Spooling {
@@ -67,12 +64,8 @@ impl Spooling {
     }
 
     fn bodies(&self) -> Vec<String> {
-        let taken = self.channel.take(10_000, Duration::ZERO);
-        let taken = self.runtime.block_on(taken).expect("is taken");
         let body = |event: &Event| String::from_utf8_lossy(&event.body).into_owned();
-        let bodies = taken.events.iter().map(body).collect();
-        self.runtime.block_on(taken.commit()).expect("is committed");
-        bodies
+        self.runtime.block_on(take_all(&self.channel)).iter().map(body).collect()
     }
 
     /// Reads so many bytes of a file, as a batch before a kill.
@@ -87,18 +80,8 @@ impl Spooling {
 }
 
 async fn spool(folder: &Path, more: &str, stop: Stop) -> (Spool, Arc<Channel>) {
-    let text = format!(
-        "[sources.r]\ntype = 'spooldir'\nchannels = ['c']\nspoolDir = '{}'\n{more}\n\
-         [channels.c]\ntype = 'memory'\ncapacity = 100000\ntransactionCapacity = 10000\n",
-        folder.display()
-    );
-    let config = toml(&text).expect("makes sense");
-    let source = &config.sources[0];
-    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
-    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
-    let counters = Arc::new(SourceCounters::default());
-    let delivery = Delivery::new("r", vec![Arc::clone(&channel)], selector, Vec::new(), counters);
-    let context = SourceContext { settings: source.settings.clone(), delivery, stop };
+    let lines = format!("type = 'spooldir'\nspoolDir = '{}'\n{more}", folder.display());
+    let (context, channel) = source_with_channel(&lines, stop).await;
     (Spool::new(context).expect("starts"), channel)
 }
 

@@ -27,7 +27,7 @@ const PATIENCES_MAX: u32 = 30;
 /// Truncated files that are remembered.
 const TRUNCATED_MAX: usize = 256;
 
-/// A file that was found, and of which it is not decided yet where reading begins.
+/// A file that was found. Where its reading begins is not decided yet.
 #[derive(Debug)]
 pub(super) struct Stranger {
     pub(super) path: PathBuf,
@@ -147,7 +147,7 @@ impl Copies {
     }
 }
 
-/// Files of which too little was read to tell a copy, by what they begin with.
+/// Files, by what they begin with. Too little of them was read to tell a copy.
 pub(super) type Unread = HashMap<u64, Vec<FileId>>;
 
 pub(super) fn unread(known: &HashMap<FileId, Tailed>) -> Unread {

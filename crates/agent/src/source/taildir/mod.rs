@@ -493,7 +493,7 @@ impl Tail {
         }
     }
 
-    fn cannot_read(&self, path: &Path, error: &std::io::Error) {
+    fn cannot_read(&self, path: &Path, error: &io::Error) {
         tracing::warn!(source = self.context.delivery.source(), path = %path.display(), %error, "a file cannot be read");
     }
 

@@ -47,7 +47,8 @@ impl Tail {
         let batch = match next_batch(&self.context.settings, multiline, tailed, takes_rest) {
             Ok(batch) => batch,
             Err(error) => {
-                tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), %error, "a file cannot be read");
+                let path = tailed.path.clone();
+                self.cannot_read(&path, &error);
                 return false;
             }
         };

@@ -120,15 +120,8 @@ impl Tailed {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
+    use super::super::super::identity::tests::file;
     use super::*;
-
-    fn file(bytes: &[u8]) -> File {
-        let mut file = tempfile::tempfile().expect("is made");
-        file.write_all(bytes).expect("is written");
-        file
-    }
 
     #[test]
     fn what_flume_remembers_holds_for_the_same_path_alone() {

@@ -12,12 +12,9 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::channel::Channel;
-use crate::counters::SourceCounters;
-use crate::delivery::Delivery;
 use crate::event::Event;
-use crate::selector::Selector;
 use crate::stop::{Stop, Stopper};
-use crate::tests::toml;
+use crate::tests::{source_with_channel, take_all, toml};
 
 /// A source whose looks are taken one by one. Its files are in `logs`, and nothing is waited for.
 struct Tailing {
@@ -78,16 +75,7 @@ impl Tailing {
     }
 
     fn taken(&self) -> Vec<Event> {
-        let mut found = Vec::new();
-        loop {
-            let taken = self.channel.take(1000, Duration::ZERO);
-            let taken = self.runtime.block_on(taken).expect("is taken");
-            if taken.events.is_empty() {
-                return found;
-            }
-            found.extend(taken.events.iter().cloned());
-            self.runtime.block_on(taken.commit()).expect("is committed");
-        }
+        self.runtime.block_on(take_all(&self.channel))
     }
 }
 
@@ -96,18 +84,11 @@ fn body(event: &Event) -> String {
 }
 
 async fn tail(folder: &Path, more: &str, stop: Stop) -> (Tail, Arc<Channel>) {
-    let text = format!(
-        "[sources.r]\ntype = 'taildir'\nchannels = ['c']\npositionFile = '{0}/positions'\nfilegroups.g = '{0}/logs/.*'\n{more}\n\
-         [channels.c]\ntype = 'memory'\ncapacity = 100000\ntransactionCapacity = 10000\n",
+    let lines = format!(
+        "type = 'taildir'\npositionFile = '{0}/positions'\nfilegroups.g = '{0}/logs/.*'\n{more}",
         folder.display()
     );
-    let config = toml(&text).expect("makes sense");
-    let source = &config.sources[0];
-    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
-    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
-    let counters = Arc::new(SourceCounters::default());
-    let delivery = Delivery::new("r", vec![Arc::clone(&channel)], selector, Vec::new(), counters);
-    let context = SourceContext { settings: source.settings.clone(), delivery, stop };
+    let (context, channel) = source_with_channel(&lines, stop).await;
     (Tail::new(context).expect("starts"), channel)
 }
 
