@@ -59,10 +59,10 @@ pub(crate) struct Usage {
     pub memory: Option<ProcessMemory>,
 }
 
-/// Resident memory of a process, or the sum over several, in bytes.
+/// Resident memory of a process, or of several together, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct ProcessMemory {
-    /// Now.
+    /// Now. Pages that several of the processes share, as those of their program, count once.
     pub resident_bytes: u64,
     /// The most since it was started; of several the sum of what each had at some moment.
     pub peak_bytes: u64,
@@ -147,12 +147,22 @@ impl Usage {
 
 impl ProcessMemory {
     /// Of processes together; `None` if there are none, or one has ended.
+    ///
+    /// Of several, the proportional set sizes are added up: resident sizes have each page of a common program once for each
+    /// process.
     pub(crate) fn of(pids: &[u32]) -> Option<ProcessMemory> {
         let add = |sum: ProcessMemory, one: ProcessMemory| ProcessMemory {
             resident_bytes: sum.resident_bytes + one.resident_bytes,
             peak_bytes: sum.peak_bytes + one.peak_bytes,
         };
-        of_all(pids, process_memory)?.reduce(add)
+        let together = of_all(pids, process_memory)?.reduce(add)?;
+        match pids {
+            [_] => Some(together),
+            _ => {
+                let resident_bytes = of_all(pids, proportional_bytes)?.sum();
+                Some(ProcessMemory { resident_bytes, ..together })
+            }
+        }
     }
 }
 
@@ -164,6 +174,10 @@ fn of_all<T>(pids: &[u32], of: impl Fn(u32) -> Option<T>) -> Option<impl Iterato
 
 fn process_memory(pid: u32) -> Option<ProcessMemory> {
     memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn proportional_bytes(pid: u32) -> Option<u64> {
+    bytes_of("Pss:", &fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
 }
 
 fn process_cpu_seconds(pid: u32) -> Option<f64> {
@@ -202,12 +216,14 @@ fn machine_time(stat: &str) -> Option<MachineTime> {
 }
 
 fn memory(status: &str) -> Option<ProcessMemory> {
-    let bytes = |name: &str| -> Option<u64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        Some(kib << 10)
-    };
-    Some(ProcessMemory { resident_bytes: bytes("VmRSS:")?, peak_bytes: bytes("VmHWM:")? })
+    let (resident_bytes, peak_bytes) = (bytes_of("VmRSS:", status)?, bytes_of("VmHWM:", status)?);
+    Some(ProcessMemory { resident_bytes, peak_bytes })
+}
+
+fn bytes_of(name: &str, table: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 #[cfg(test)]
@@ -221,6 +237,9 @@ mod tests {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
         let expected = ProcessMemory { resident_bytes: 1 << 20, peak_bytes: 2 << 20 };
         assert_eq!(memory(status), Some(expected));
+        let rollup =
+            "0-1 ---p 00000000 00:00 0    [rollup]\nRss:   9 kB\nPss:    3 kB\nPss_Dirty:  2 kB\n";
+        assert_eq!(bytes_of("Pss:", rollup), Some(3 << 10));
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let machine = "cpu  100 1 50 900 30 2 3 4 60 0\ncpu0 1 2\n";
         let expected =
@@ -275,7 +294,7 @@ mod tests {
         let this = std::process::id();
         let once = ProcessMemory::of(&[this]).expect("it runs");
         let twice = ProcessMemory::of(&[this, this]).expect("it runs");
-        assert!(twice.resident_bytes > once.resident_bytes * 3 / 2);
+        assert!(twice.resident_bytes > once.resident_bytes);
         assert!(twice.peak_bytes >= once.peak_bytes * 2);
         assert_eq!(of_all(&[1, 2, 3], Some).map(|all| all.sum::<u32>()), Some(6));
         assert!(of_all(&[1, 2], |pid| (pid == 1).then_some(pid)).is_none());

@@ -27,7 +27,7 @@ fn notes() -> String {
          busy more than 85 % of the time: the broker might do more. {SIGNS} MB and GB are those of the records' values, or of the messages' bodies, on all sides: \
          what a protocol puts around them is not counted. CPU is that of the broker's processes. \
          The system counts it in ticks of {} ms: of less than {CPU_TICKS_MIN} in a run no figure is made. Memory is \
-         its resident memory right after the run. <i>Synced</i>: the records are on the disk before they are \
+         its resident memory right after the run; what several processes share counts once. <i>Synced</i>: the records are on the disk before they are \
          acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating system. Batches \
          are encoded before the run, those of a work that is <i>streamed</i> as they are due, so no linger; connections are plain TCP on one machine.</p>\n",
         1000 / rustix::param::clock_ticks_per_second()
