@@ -241,7 +241,7 @@ impl Replica {
                 return None;
             }
             let is_of_epoch = leader.epoch() == epoch;
-            let raised = if is_of_epoch { leader.on_fetch(fetch, steady_time()) } else { None };
+            let raised = if is_of_epoch { self.take_fetch(leader, fetch) } else { None };
             standing = FollowerStanding::Follows {
                 could_join: is_of_epoch && leader.could_join(broker),
                 in_sync: leader.is_in_sync(broker),
@@ -249,6 +249,16 @@ impl Replica {
             raised
         });
         standing
+    }
+
+    /// The log shows what it has before it tells its listener. A follower that was faster than that holds more than the
+    /// leader state knows of, and says so once.
+    fn take_fetch(&self, leader: &mut Leader, fetch: FollowerFetch) -> Option<Offset> {
+        let raised = match fetch.end > leader.local_tail().log_end {
+            true => leader.on_local_tail(tail_of(&self.log()), steady_time()),
+            false => None,
+        };
+        leader.on_fetch(fetch, steady_time()).or(raised)
     }
 
     /// Whether a follower is in sync with this leader.
@@ -285,22 +295,26 @@ impl Replica {
 
     /// The leader of the epoch that is followed says what is committed, and where its log begins.
     pub(crate) fn on_answer(&self, epoch: LeaderEpoch, high_watermark: Offset, log_start: Offset) {
-        let Some(held) = self.hold_following(epoch) else { return };
+        let gate = self.gate();
+        if self.role_view() != (RoleView { kind: RoleKind::Following, epoch }) {
+            return;
+        }
         let log = self.log();
         let known = high_watermark.min(log.log_end_offset());
         {
             let _role = self.role();
+            // Also while the log is being replaced: the leader says it once.
             if known > self.high_watermark.get() {
                 self.high_watermark.raise(known);
                 log.set_high_watermark(known);
                 self.raise_last_stable(&log);
             }
         }
-        if log_start > log.log_start_offset() && log_start <= log.log_end_offset() {
+        let is_open = matches!(*gate, Gate::Open);
+        if is_open && log_start > log.log_start_offset() && log_start <= log.log_end_offset() {
             // Nobody waits for it: the next answer says it again.
             drop(log.delete_records_before(log_start));
         }
-        drop(held);
     }
 
     /// Begins to follow a leader in an epoch. An epoch that is not newer than the replica's changes

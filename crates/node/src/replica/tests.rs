@@ -134,6 +134,25 @@ fn what_its_followers_do_not_have_is_not_committed() {
 }
 
 #[test]
+fn a_follower_may_have_what_the_leaders_log_has_not_told_of_yet() {
+    let fs = SimFs::new(1);
+    let (_dir, partition) = partition(&fs, durable());
+    lead(&partition, 1, &[OWN, BrokerId(2)]);
+    let listener = partition.log().take_tail_listener().expect("the replica listens");
+    let appended = partition.append(vec![batch()], AppendOrigin::Client).future;
+    let end = appended.wait().expect("is flushed here").last_offset.next();
+    let fetch = FollowerFetch { broker: BrokerId(2), broker_epoch: 7, end };
+    partition.on_fetch(LeaderEpoch(1), fetch);
+    assert_eq!(partition.high_watermark().get(), end, "it says so once");
+
+    listener.on_tail(end, end);
+    partition.on_follower_start(LeaderEpoch(1), (BrokerId(2), 7), Offset(0));
+    let readable: Vec<BrokerId> =
+        partition.readable_followers(Offset(0)).into_iter().map(|it| it.broker).collect();
+    assert_eq!(readable, [BrokerId(2)]);
+}
+
+#[test]
 fn with_one_replica_what_is_flushed_is_committed() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());

@@ -276,13 +276,21 @@ impl Slot {
 
     /// What to say without records.
     fn part(&mut self, number: u32, replica: &Replica) -> LedPartition {
-        self.told_watermark = replica.high_watermark().get();
-        self.told_start = replica.log().log_start_offset();
-        LedPartition {
-            high_watermark: self.told_watermark,
-            log_start: self.told_start,
+        let part = LedPartition {
+            high_watermark: replica.high_watermark().get(),
+            log_start: replica.log().log_start_offset(),
             ..LedPartition::of(number)
-        }
+        };
+        (self.told_watermark, self.told_start) = (part.high_watermark, part.log_start);
+        part
+    }
+
+    /// The same where the follower gets nothing. It takes no watermark from that, and may be cut off to below one that it
+    /// knows: so it is told again, also where no record is left to come with it.
+    fn refusal(&mut self, number: u32, replica: &Replica) -> LedPartition {
+        let part = self.part(number, replica);
+        (self.told_watermark, self.told_start) = (Offset(-1), Offset(-1));
+        part
     }
 }
 
@@ -351,7 +359,7 @@ impl FetchSession {
             return false;
         }
         if let Some(parting) = parting.filter(|_| !led.counts_diverging) {
-            let part = parting.part(slot.part(told.slot, &replica));
+            let part = parting.part(slot.refusal(told.slot, &replica));
             self.say(slot, part);
             return false;
         }
@@ -361,7 +369,7 @@ impl FetchSession {
         let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
         let FollowerStanding::Follows { could_join, in_sync } = replica.on_fetch(epoch, fetch)
         else {
-            let part = slot.part(told.slot, &replica);
+            let part = slot.refusal(told.slot, &replica);
             self.say(slot, LedPartition { error: ErrorCode::UnknownLeaderEpoch, ..part });
             return false;
         };
@@ -454,15 +462,13 @@ impl FetchSession {
         if !replica.leads_in(slot.followed.leader_epoch) {
             return Some(no_longer_led(number));
         }
-        let part = slot.part(number, replica);
-        Some(match read {
-            Ok(records) => LedPartition { records, ..part },
+        let error = match read {
+            Ok(records) => return Some(LedPartition { records, ..slot.part(number, replica) }),
             // What is left is said when the follower asks again.
-            Err(ErrorCode::OffsetOutOfRange) => {
-                LedPartition { error: ErrorCode::ReplicaNotAvailable, ..part }
-            }
-            Err(error) => LedPartition { error, ..part },
-        })
+            Err(ErrorCode::OffsetOutOfRange) => ErrorCode::ReplicaNotAvailable,
+            Err(error) => error,
+        };
+        Some(LedPartition { error, ..slot.refusal(number, replica) })
     }
 
     /// What is told with an answer, though none was due for it: watermarks that rose, and logs whose beginning has moved.

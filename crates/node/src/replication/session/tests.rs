@@ -149,6 +149,24 @@ async fn a_watermark_that_rises_is_told_with_the_next_answer() {
 }
 
 #[tokio::test]
+async fn a_watermark_that_came_with_a_refusal_is_told_again() {
+    let leading = Leading::with_in_sync(&[OWN]).await;
+    assert_eq!(leading.replica.high_watermark().get(), Offset(1));
+    // It has the same records, and an epoch behind them in which it led and wrote nothing.
+    let other_epoch = FollowerEnd { last_epoch: LeaderEpoch(2), ..told(0, 1) };
+    let begins = FetchFromLeader { told: vec![other_epoch], ..begins(1, 1) };
+    let session = leading.take(&begins).expect("begins");
+    let parts = due(&session).await;
+    assert!(parts.len() == 1 && parts[0].diverging.is_some(), "{parts:?}");
+    assert!(session.quiet_news().is_empty(), "it has yet to cut its log off");
+
+    let next = FetchFromLeader { told: vec![told(0, 1)], ..request(1, 1) };
+    let session = leading.take(&next).expect("is the next one");
+    let parts = session.quiet_news();
+    assert_eq!((parts.len(), parts[0].high_watermark), (1, Offset(1)));
+}
+
+#[tokio::test]
 async fn a_log_whose_beginning_moves_is_told_of() {
     let leading = Leading::new().await;
     let session = leading.take(&begins(1, 1)).expect("begins");
