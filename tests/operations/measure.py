@@ -29,7 +29,8 @@ from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster, Node
 from harness.cluster_status import wait_until_all_vote
-from harness.load import DEADLINE_S, QUIET, Writer, create_topics
+from harness.load import DEADLINE_S, QUIET, Writer, admin_client, create_topics
+from harness.waiting import wait_until
 from ours import bound_copies, logway, spawn
 
 GIB = 1 << 30
@@ -45,7 +46,7 @@ RACKS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareRep
 def fill(bootstrap: str, gib: float) -> int:
     """Writes so much to all partitions of the topic; returns the number of records."""
     noise = random.Random(1).randbytes(8 << 20)
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "batch.size": 1 << 20, "linger.ms": 20, **QUIET})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "batch.size": 1 << 20, "linger.ms": 20, **QUIET})
     count, failed = int(gib * GIB / VALUE_BYTES), []
     delivered = lambda error, _: failed.append(error) if error else None
     for number in range(count):
@@ -153,6 +154,17 @@ def measure_move(cluster: Cluster, arguments: argparse.Namespace):
         shutil.rmtree(new.data_dir, ignore_errors=True)
 
 
+def wait_for_leader_and_follower(bootstrap: str):
+    """Waits until the first node leads all of the topic, and its follower is in sync: a disk that was too busy changes both."""
+    admin = admin_client(bootstrap)
+
+    def is_as_placed() -> bool:
+        known = admin.list_topics(BULK, timeout=DEADLINE_S).topics[BULK].partitions.values()
+        return all(partition.leader == 1 and len(partition.isrs) == 2 for partition in known)
+
+    wait_until(is_as_placed, f"node 1 to lead {BULK} with a follower in sync", DEADLINE_S * 4)
+
+
 def measure_read(cluster: Cluster, arguments: argparse.Namespace):
     bootstrap = cluster.bootstrap
     create_topics(bootstrap, NewTopic(KEPT, 3, 3, config={"min.insync.replicas": "2"}), NewTopic(BULK, PARTITIONS, 2, config=OF_BULK))
@@ -164,6 +176,7 @@ def measure_read(cluster: Cluster, arguments: argparse.Namespace):
         phases.rest("without a reader", arguments.seconds)
         for who, number, rack in (("leader", 1, None), ("follower", 2, "rack-2")):
             make_cold(cluster.node(number).data_dir)
+            wait_for_leader_and_follower(bootstrap)
             sent = bytes_out(cluster.node(number))
             with phases.phase(f"read from the {who}", arguments.gib, {who: cluster.node(number)}):
                 read(bootstrap, count, rack)
