@@ -21,7 +21,7 @@ pub(super) struct Identity {
     pub(super) head: Mark,
     /// The last bytes before the position.
     pub(super) tail: Mark,
-    /// The bytes of both, while they are few or this process has read them.
+    /// The bytes of both, once this process has read them.
     head_bytes: Vec<u8>,
     tail_bytes: Vec<u8>,
 }
@@ -124,6 +124,15 @@ impl Identity {
     pub(super) fn noted(position: u64, marks: Option<(Mark, Mark)>) -> Identity {
         let (head, tail) = marks.unwrap_or_default();
         Identity { position, head, tail, ..Identity::default() }
+    }
+
+    /// Reads the bytes of the marks, which no note has: without them the marks would not grow with what is read next.
+    /// The file has to be the one that was noted.
+    pub(super) fn complete(&mut self, file: &File) -> io::Result<()> {
+        if self.tail_bytes.is_empty() {
+            *self = Identity::of(file, self.position)?;
+        }
+        Ok(())
     }
 
     /// The marks, as they are noted: a JSON object.

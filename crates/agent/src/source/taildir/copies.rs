@@ -61,7 +61,10 @@ struct Truncated {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     New,
-    Copy(Identity),
+    /// It is read on from there.
+    Copy {
+        position: u64,
+    },
     Wait,
 }
 
@@ -105,8 +108,8 @@ impl Copies {
         is_present: impl Fn(&FileId) -> bool,
     ) -> Verdict {
         let Ok(beginning) = Beginning::of(&stranger.file) else { return Verdict::New };
-        if let Some(identity) = self.truncated_since(stranger, &beginning) {
-            return Verdict::Copy(identity);
+        if let Some(position) = self.truncated_since(stranger, &beginning) {
+            return Verdict::Copy { position };
         }
         let present = known.values().filter(|tailed| is_present(&tailed.id));
         let alike = present.filter_map(|tailed| {
@@ -125,8 +128,8 @@ impl Copies {
         if is_over { Verdict::New } else { Verdict::Wait }
     }
 
-    /// What was read of the truncated file that this is a copy of. Each has one copy.
-    fn truncated_since(&mut self, stranger: &Stranger, beginning: &Beginning) -> Option<Identity> {
+    /// How much was read of the truncated file that this is a copy of. Each has one copy.
+    fn truncated_since(&mut self, stranger: &Stranger, beginning: &Beginning) -> Option<u64> {
         let written_at = modified(&stranger.metadata);
         let candidates = self.truncated.iter().enumerate();
         let candidates = candidates.filter(|(_, truncated)| written_at <= truncated.seen_at);
@@ -136,14 +139,13 @@ impl Copies {
         };
         let whole = candidates.clone().filter(|(_, truncated)| is_whole(truncated));
         if let Some((index, _)) = whole.max_by_key(|(_, truncated)| truncated.identity.position) {
-            return Some(self.truncated.remove(index).identity);
+            return Some(self.truncated.remove(index).identity.position);
         }
         // Lines came after the copy was made, and were read before the truncation.
         let doubt = stranger.doubt.as_ref()?;
         let (index, _) = candidates.clone().find(|(_, it)| it.id == doubt.original)?;
-        let identity = Identity::of(&stranger.file, doubt.agreed_bytes).ok()?;
         self.truncated.remove(index);
-        Some(identity)
+        Some(doubt.agreed_bytes)
     }
 }
 

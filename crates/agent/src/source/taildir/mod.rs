@@ -418,6 +418,9 @@ impl Tail {
         };
         let is_replaced = tailed.is_replaced(metadata);
         if !is_replaced && tailed.is_same(&file, path) {
+            if let Err(error) = tailed.identity.complete(&file) {
+                return self.cannot_read(path, &error);
+            }
             tailed.path = path.to_owned();
         } else {
             tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
@@ -466,25 +469,26 @@ impl Tail {
                     .judge(&mut stranger, &self.files, &unread, |id| found.contains_key(id)),
                 false => Verdict::New,
             };
-            let mut tailed = Tailed::new(id, stranger.path.clone());
-            match verdict {
+            let position = match verdict {
                 Verdict::Wait => {
                     self.strangers.insert(id, stranger);
                     continue;
                 }
-                Verdict::Copy(identity) => {
-                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position = identity.position,
+                Verdict::Copy { position } => {
+                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position,
                         "a file is the copy of one that was read and truncated, and is read on");
-                    tailed.identity = identity;
+                    position
                 }
-                // With marks, so that it is known again under another name.
-                Verdict::New => match Identity::of(&stranger.file, stranger.begin) {
-                    Ok(identity) => tailed.identity = identity,
-                    Err(error) => {
-                        self.cannot_read(&stranger.path, &error);
-                        continue;
-                    }
-                },
+                Verdict::New => stranger.begin,
+            };
+            let mut tailed = Tailed::new(id, stranger.path.clone());
+            // With marks, so that it is known again under another name.
+            match Identity::of(&stranger.file, position) {
+                Ok(identity) => tailed.identity = identity,
+                Err(error) => {
+                    self.cannot_read(&stranger.path, &error);
+                    continue;
+                }
             }
             tailed.group = Some(stranger.group);
             tailed.note_seen(&stranger.metadata);

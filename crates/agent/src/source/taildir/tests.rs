@@ -249,6 +249,29 @@ fn copies_of_truncated_files_are_read_on_whenever_a_look_falls() {
 }
 
 #[test]
+fn a_copy_is_known_also_if_little_was_read_before_or_after_a_start() {
+    let long: String = (0..500).map(|number| format!("line {number} of the log\n")).collect();
+    // What was read before a start, and after it; and whether Flume has noted it, without marks.
+    for (before, after, is_flumes) in
+        [("first\n", &*long, false), (&long, "short\n", false), (&long, "short\n", true)]
+    {
+        let mut tailing = Tailing::new("");
+        tailing.write("a.log", before);
+        while !tailing.look().is_empty() {}
+        tailing.tail.note();
+        if is_flumes {
+            fs::remove_file(tailing.folder.path().join("positions.marks")).expect("is there");
+        }
+        tailing.start_again();
+        tailing.append("a.log", after);
+        assert_eq!(tailing.look(), lines(after));
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.1")).expect("is copied");
+        tailing.write("a.log", "");
+        assert!(tailing.look().is_empty(), "{is_flumes}: {after}");
+    }
+}
+
+#[test]
 fn what_was_written_after_a_truncation_is_no_copy_and_each_has_one() {
     let mut tailing = Tailing::new("");
     tailing.tail.copies.patience = Duration::ZERO;
