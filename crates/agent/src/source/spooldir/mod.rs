@@ -7,22 +7,19 @@ mod notes;
 #[cfg(test)]
 mod tests;
 mod troubles;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use self::notes::Notes;
 use self::troubles::Troubles;
-use super::identity::modified;
-use super::{
-    FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, names_pattern, on_thread,
-};
+use self::walk::{Looked, Wanted};
+use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, on_thread};
 use crate::codec::file_lines::read_lines;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
@@ -153,9 +150,6 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[],
 };
 
-/// How deep directories below are looked into.
-const DEPTH_MAX: usize = 32;
-
 pub(crate) fn start(context: SourceContext) -> Starting {
     Box::pin(async move {
         let spool = Spool::new(context)?;
@@ -165,12 +159,10 @@ pub(crate) fn start(context: SourceContext) -> Starting {
 
 struct Spool {
     context: SourceContext,
-    directory: PathBuf,
     tracker: PathBuf,
+    wanted: Wanted,
     notes: Notes,
     troubles: Troubles,
-    include: Regex,
-    ignore: Regex,
     /// Headers for a file's path and its name.
     path_header: Option<String>,
     name_header: Option<String>,
@@ -186,23 +178,12 @@ impl Spool {
         let tracker = directory.join(settings.path("trackerDir"));
         fs::create_dir_all(&tracker)
             .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
-        let whole = |key| names_pattern(settings.required(key).trim()).expect("it was checked");
-        let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
+        let wanted = Wanted::new(settings, directory, tracker.clone());
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
         let (notes, troubles) = (Notes::read(&tracker), Troubles::new());
-        Ok(Spool {
-            directory,
-            tracker,
-            notes,
-            troubles,
-            include,
-            ignore,
-            path_header,
-            name_header,
-            context,
-        })
+        Ok(Spool { tracker, wanted, notes, troubles, path_header, name_header, context })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -245,8 +226,7 @@ impl Spool {
     }
 
     fn next_file(&mut self) -> Option<PathBuf> {
-        let (mut found, mut failed) = (Vec::new(), Vec::new());
-        self.look_into(&self.directory, 0, &mut found, &mut failed);
+        let Looked { files: mut found, failed } = self.wanted.look(&self.context.stop);
         let there: BTreeSet<&Path> = found.iter().map(|(_, path)| &**path).collect();
         let is_failed = |path: &Path| failed.iter().any(|(failed, _)| failed == path);
         self.troubles.keep(|path| there.contains(path) || is_failed(path));
@@ -261,46 +241,6 @@ impl Spool {
         // What was begun comes first.
         let first = found.iter().find(|(_, path)| self.notes.has(path));
         first.or(found.first()).map(|(_, path)| path.clone())
-    }
-
-    /// Finds files that are wanted, and directories that cannot be looked into.
-    fn look_into(
-        &self,
-        directory: &Path,
-        depth: usize,
-        found: &mut Vec<(SystemTime, PathBuf)>,
-        failed: &mut Vec<(PathBuf, io::Error)>,
-    ) {
-        let suffix = self.context.settings.required("fileSuffix");
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) => return failed.push((directory.to_owned(), error)),
-        };
-        for entry in entries {
-            let path = match entry {
-                Ok(entry) => entry.path(),
-                Err(error) => return failed.push((directory.to_owned(), error)),
-            };
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            let name = &*name_text(&path);
-            if metadata.is_dir() {
-                let goes_down = self.context.settings.flag("recursiveDirectorySearch");
-                if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
-                {
-                    self.look_into(&path, depth + 1, found, failed);
-                }
-                continue;
-            }
-            let is_wanted = metadata.is_file()
-                && !name.is_empty()
-                && !name.starts_with('.')
-                && !name.ends_with(suffix)
-                && self.include.is_match(name)
-                && !self.ignore.is_match(name);
-            if is_wanted {
-                found.push((modified(&metadata), path));
-            }
-        }
     }
 
     /// Reads a file to its end; `false` if the agent ends before, or the file is gone.

@@ -172,3 +172,28 @@ fn names_that_are_no_text_or_have_line_feeds_are_read() {
         assert!(spooling.path("").join(OsStr::from_bytes(&done)).exists());
     }
 }
+
+#[test]
+fn directories_that_lead_to_each_other_are_looked_into_once_each() {
+    let mut spooling = Spooling::new("recursiveDirectorySearch = true\nfileHeader = true");
+    let below = spooling.path("below");
+    fs::create_dir(&below).expect("is made");
+    for (target, link) in [(".", "a"), (".", "b"), ("below", "c"), ("..", "below/d")] {
+        std::os::unix::fs::symlink(target, spooling.path(link)).expect("is made");
+    }
+    spooling.write("x", "1\n");
+    spooling.write("below/y", "2\n");
+    while spooling.spool.read_next(spooling.runtime.handle()) {}
+    let events = spooling.runtime.block_on(take_all(&spooling.channel));
+    let mut paths: Vec<_> = events.iter().filter_map(|event| event.headers.get("file")).collect();
+    paths.sort_unstable();
+    let path = |name| spooling.path(name).display().to_string();
+    assert_eq!(paths, [path("below/y"), path("x")]);
+    // No look outlasts the agent.
+    spooling.write("z", "3\n");
+    let files =
+        |spooling: &Spooling| spooling.spool.wanted.look(&spooling.spool.context.stop).files;
+    assert_eq!(files(&spooling).len(), 1);
+    spooling._stopper.stop();
+    assert!(files(&spooling).is_empty());
+}
