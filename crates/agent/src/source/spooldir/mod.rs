@@ -19,8 +19,10 @@ use tokio::runtime::Handle;
 use self::notes::Notes;
 use self::troubles::Troubles;
 use self::walk::{Looked, Wanted};
-use super::{FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, on_thread};
-use crate::codec::file_lines::read_lines;
+use super::{
+    BATCH_BYTES, FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, on_thread,
+};
+use crate::codec::file_lines::{Bounds, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
 
@@ -254,14 +256,17 @@ impl Spool {
         let before = file.metadata().map_err(failed)?;
         let mut note = self.notes.of(path, &file, &before);
         let settings = &self.context.settings;
-        let (lines_max, line_max) =
-            (settings.size("batchSize"), settings.size("deserializer.maxLineLength"));
+        let bounds = Bounds {
+            lines: settings.size("batchSize"),
+            bytes: BATCH_BYTES,
+            line_bytes: settings.size("deserializer.maxLineLength"),
+        };
         loop {
             if self.context.stop.is_set() {
                 return Ok(false);
             }
             let position = note.identity.position;
-            let batch = read_lines(&file, position, lines_max, line_max, true).map_err(failed)?;
+            let batch = read_lines(&file, position, bounds, true).map_err(failed)?;
             if batch.lines.is_empty() {
                 break;
             }

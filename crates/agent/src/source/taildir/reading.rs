@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use super::super::SourceContext;
 use super::super::identity::FileId;
+use super::super::{BATCH_BYTES, SourceContext};
 use super::Tail;
 use super::multiline::Multiline;
 use super::tailed::Tailed;
-use crate::codec::file_lines::{FileBatch, FileLine, read_lines};
+use crate::codec::file_lines::{Bounds, FileBatch, FileLine, read_lines};
 use crate::event::Event;
 use crate::settings::Settings;
 
@@ -106,12 +106,13 @@ fn next_batch(
     tailed: &mut Tailed,
     takes_rest: bool,
 ) -> io::Result<FileBatch> {
-    let (position, line_max) = (tailed.identity.position, settings.size("maxLineLength"));
-    let mut lines_max = settings.size("batchSize");
+    let position = tailed.identity.position;
+    let (lines, line_bytes) = (settings.size("batchSize"), settings.size("maxLineLength"));
+    let mut bounds = Bounds { lines, bytes: BATCH_BYTES, line_bytes };
     loop {
         let file: &File = tailed.file.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let mut batch = read_lines(file, position, lines_max, line_max, takes_rest)?;
-        let is_all = batch.lines.len() < lines_max;
+        let mut batch = read_lines(file, position, bounds, takes_rest)?;
+        let is_all = batch.is_all;
         // The end of a line that was delivered without it.
         if batch.lines.first().is_some_and(|line| line.line.is_empty()) && tailed.is_in_line() {
             batch.lines.remove(0);
@@ -120,11 +121,12 @@ fn next_batch(
         let is_quiet = tailed.quiet_for().is_some_and(|time| time >= multiline.timeout);
         let takes_last = is_all && (takes_rest || is_quiet);
         let gathered = multiline.gather(position, batch, takes_last);
-        // More lines than an event may have are more than one event.
-        if gathered.end > position || is_all || lines_max > multiline.lines_max {
+        if gathered.end > position || is_all {
             return Ok(gathered);
         }
-        lines_max *= 2;
+        // An event may be longer than a batch. It has bounds of its own, and what is beyond is another event.
+        bounds.lines *= 2;
+        bounds.bytes *= 2;
     }
 }
 

@@ -272,6 +272,22 @@ fn a_copy_is_known_also_if_little_was_read_before_or_after_a_start() {
 }
 
 #[test]
+fn a_batch_ends_also_at_a_bound_of_bytes() {
+    let batches =
+        |tailing: &Tailing| tailing.tail.context.delivery.counters().batches_received.get();
+    let line = format!("{}\n", "z".repeat(1_000_000));
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", line.repeat(20));
+    assert_eq!(tailing.look().len(), 20);
+    assert_eq!(batches(&tailing), 3);
+    // An event may be longer than the bound.
+    let mut tailing = with_traces("'multiline.maxBytes' = 100000000");
+    tailing.write("a.log", format!("first\n{}last\n", format!(" {line}").repeat(20)));
+    let came = tailing.look();
+    assert_eq!(came.iter().map(String::len).collect::<Vec<_>>(), [5 + 20 * 1_000_002]);
+}
+
+#[test]
 fn what_was_written_after_a_truncation_is_no_copy_and_each_has_one() {
     let mut tailing = Tailing::new("");
     tailing.tail.copies.patience = Duration::ZERO;
