@@ -50,7 +50,7 @@ struct Directory {
 
 impl Wanted {
     pub(super) fn new(settings: &Settings, directory: PathBuf, tracker: PathBuf) -> Wanted {
-        let whole = |key| names_pattern(settings.required(key).trim()).expect("it was checked");
+        let whole = |key| names_pattern(settings.required(key)).expect("it was checked");
         Wanted {
             directory,
             tracker,
