@@ -81,7 +81,7 @@ impl Beginning {
         Ok(Beginning { hashes })
     }
 
-    /// The hash of as many bytes as tell a file from others, if it has so many.
+    /// The hash of as many bytes as tell something of a file, if it has so many.
     pub(super) fn first(&self) -> Option<u64> {
         self.hashes.get(TELLING_BYTES as usize).copied()
     }
@@ -174,6 +174,11 @@ impl Identity {
         length >= self.position
             && self.head.is_at(file, 0)
             && self.tail.is_at(file, self.position.saturating_sub(self.tail.length))
+    }
+
+    /// The hash of the first bytes, as of a [`Beginning`], if so many were read.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.head_bytes.get(..TELLING_BYTES as usize).map(|bytes| Mark::of(bytes).hash)
     }
 
     /// Whether there is enough of it to know a copy by.

@@ -99,24 +99,22 @@ impl Copies {
         }
     }
 
-    /// Judges a file, after all known ones were looked at. `present` are those of them that are there.
+    /// Judges a file, after all known ones were looked at. Those of them that are there are in `alike`.
     pub(super) fn judge(
         &mut self,
         stranger: &mut Stranger,
         known: &HashMap<FileId, Tailed>,
-        unread: &Unread,
-        is_present: impl Fn(&FileId) -> bool,
+        alike: &Alike,
     ) -> Verdict {
         let Ok(beginning) = Beginning::of(&stranger.file) else { return Verdict::New };
         if let Some(position) = self.truncated_since(stranger, &beginning) {
             return Verdict::Copy { position };
         }
-        let present = known.values().filter(|tailed| is_present(&tailed.id));
-        let alike = present.filter_map(|tailed| {
-            let agreed_bytes = agreed_bytes(stranger, &beginning, tailed, unread)?;
-            Some((agreed_bytes, tailed.id))
+        let candidates = alike.to(&beginning).iter().filter_map(|id| {
+            let agreed_bytes = agreed_bytes(stranger, &beginning, known.get(id)?)?;
+            Some((agreed_bytes, *id))
         });
-        let Some((agreed_bytes, original)) = alike.max() else { return Verdict::New };
+        let Some((agreed_bytes, original)) = candidates.max() else { return Verdict::New };
         let (now, bytes) = (Instant::now(), stranger.metadata.len());
         let before = stranger.doubt.as_ref();
         let since = before.map_or(now, |doubt| doubt.since);
@@ -149,35 +147,41 @@ impl Copies {
     }
 }
 
-/// Files, by what they begin with. Too little of them was read to tell a copy.
-pub(super) type Unread = HashMap<u64, Vec<FileId>>;
+/// Known files, by what they begin with. When many files are rotated at once, there are as many strangers: to compare each of
+/// them with each known file takes too long.
+#[derive(Debug)]
+pub(super) struct Alike(HashMap<u64, Vec<FileId>>);
 
-pub(super) fn unread(known: &HashMap<FileId, Tailed>) -> Unread {
-    let mut unread = Unread::new();
-    for tailed in known.values().filter(|tailed| !tailed.identity.is_telling()) {
-        let beginning = tailed.file.as_ref().and_then(|file| Beginning::of(file).ok());
-        if let Some(first) = beginning.and_then(|beginning| beginning.first()) {
-            unread.entry(first).or_default().push(tailed.id);
+impl Alike {
+    pub(super) fn of<'a>(known: impl Iterator<Item = &'a Tailed>) -> Alike {
+        let mut alike: HashMap<u64, Vec<FileId>> = HashMap::new();
+        for tailed in known {
+            // What it begins with may not be read yet, and may be read before the truncation.
+            let unread = || Beginning::of(tailed.file.as_ref()?).ok()?.first();
+            if let Some(first) = tailed.identity.first().or_else(unread) {
+                alike.entry(first).or_default().push(tailed.id);
+            }
         }
+        Alike(alike)
     }
-    unread
+
+    fn to(&self, beginning: &Beginning) -> &[FileId] {
+        beginning.first().and_then(|first| self.0.get(&first)).map_or(&[], Vec::as_slice)
+    }
 }
 
-/// How many bytes a stranger begins with that were read of a known file; nothing if it begins otherwise, or says too little.
-fn agreed_bytes(
-    stranger: &Stranger,
-    beginning: &Beginning,
-    tailed: &Tailed,
-    unread: &Unread,
-) -> Option<u64> {
+/// How many bytes a stranger begins with that were read of a known file with the same first bytes; nothing if it begins
+/// otherwise, or says too little.
+fn agreed_bytes(stranger: &Stranger, beginning: &Beginning, tailed: &Tailed) -> Option<u64> {
     let (identity, bytes) = (&tailed.identity, stranger.metadata.len());
     if bytes < TELLING_BYTES {
         return None;
     }
     if !identity.is_telling() {
-        // What it begins with is not read yet, and may be read before the truncation.
-        let is_alike = unread.get(&beginning.first()?).is_some_and(|ids| ids.contains(&tailed.id));
-        return is_alike.then_some(identity.position);
+        return Some(identity.position);
+    }
+    if bytes >= identity.head.length && !beginning.has(identity.head) {
+        return None;
     }
     // A copy is not longer than its original, unless that was truncated a moment ago.
     let original_bytes = match &tailed.file {
@@ -188,17 +192,49 @@ fn agreed_bytes(
         return None;
     }
     if bytes >= identity.position {
-        let is_alike = beginning.has(identity.head) && identity.is_beginning_of(&stranger.file);
-        return is_alike.then_some(identity.position);
+        return identity.is_beginning_of(&stranger.file).then_some(identity.position);
     }
     // A copy that is being written, or one behind which lines came.
-    if bytes >= identity.head.length && !beginning.has(identity.head) {
-        return None;
-    }
     let opened = match &tailed.file {
         Some(_) => None,
         None => open(&tailed.path, tailed.id).ok().flatten(),
     };
     let original = tailed.file.as_ref().or(opened.as_ref())?;
     is_beginning(&stranger.file, bytes, original).ok()?.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::identity::tests::file;
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_compared_with_those_that_begin_as_it_does() {
+        let beginning = "a line which is longer than what tells";
+        let of = |inode, text: &str, is_read: bool| {
+            let id = FileId { device: Some(1), inode };
+            let mut tailed = Tailed::new(id, PathBuf::from("/a"));
+            match is_read {
+                true => tailed.identity.advance(text.as_bytes(), text.len() as u64),
+                false => tailed.file = Some(file(text.as_bytes())),
+            }
+            tailed
+        };
+        let known = [
+            of(1, &format!("{beginning} one"), true),
+            of(2, &format!("{beginning} two"), false),
+            of(3, &format!("another {beginning}"), true),
+            of(4, &format!("another {beginning}"), false),
+            of(5, "short", true),
+        ];
+        let alike = Alike::of(known.iter());
+        let to = |text: &str| {
+            let beginning = Beginning::of(&file(text.as_bytes())).expect("is read");
+            alike.to(&beginning).iter().map(|id| id.inode).collect::<Vec<_>>()
+        };
+        assert_eq!(to(&format!("{beginning} three")), [1, 2]);
+        assert_eq!(to(&format!("another {beginning}")), [3, 4]);
+        assert!(to(&format!("no {beginning}")).is_empty());
+        assert!(to("short").is_empty());
+    }
 }

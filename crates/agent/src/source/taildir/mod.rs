@@ -26,7 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 use regex_lite::Regex;
 use tokio::runtime::Handle;
 
-use self::copies::{Copies, Stranger, Verdict};
+use self::copies::{Alike, Copies, Stranger, Verdict};
 use self::multiline::Multiline;
 use self::positions::Positions;
 use self::tailed::Tailed;
@@ -460,13 +460,12 @@ impl Tail {
         if self.strangers.is_empty() {
             return;
         }
-        let unread = copies::unread(&self.files);
+        let present = self.files.values().filter(|tailed| found.contains_key(&tailed.id));
+        let alike = Alike::of(present);
         for (id, mut stranger) in std::mem::take(&mut self.strangers) {
             // One that is gone again cannot wait: it is read while it is open.
             let verdict = match found.contains_key(&id) {
-                true => self
-                    .copies
-                    .judge(&mut stranger, &self.files, &unread, |id| found.contains_key(id)),
+                true => self.copies.judge(&mut stranger, &self.files, &alike),
                 false => Verdict::New,
             };
             let position = match verdict {
