@@ -22,6 +22,7 @@ pub(crate) mod syslog_tcp;
 pub(crate) mod syslog_udp;
 pub(crate) mod taildir;
 pub(crate) mod thrift;
+mod troubles;
 
 use std::borrow::Cow;
 use std::fs::{self, File};

@@ -6,7 +6,6 @@
 mod notes;
 #[cfg(test)]
 mod tests;
-mod troubles;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -17,8 +16,8 @@ use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
 
 use self::notes::Notes;
-use self::troubles::Troubles;
 use self::walk::{Looked, Wanted};
+use super::troubles::Troubles;
 use super::{
     BATCH_BYTES, FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, on_thread,
 };

@@ -52,6 +52,9 @@ impl Tail {
                 return false;
             }
         };
+        if self.troubles.end(&tailed.path) {
+            tracing::info!(source = self.context.delivery.source(), path = %tailed.path.display(), "a file can be read again");
+        }
         tailed.is_at_end = batch.end == position;
         if tailed.is_at_end {
             return false;

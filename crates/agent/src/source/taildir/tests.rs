@@ -288,6 +288,35 @@ fn a_batch_ends_also_at_a_bound_of_bytes() {
 }
 
 #[test]
+fn trouble_is_counted_and_told_once() {
+    let errors = |tailing: &Tailing| tailing.tail.context.delivery.counters().malformed.get();
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\n");
+    assert_eq!(tailing.look(), ["one"]);
+    // It cannot be read through this.
+    let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+    let unreadable = fs::OpenOptions::new().write(true).open(tailing.path("a.log"));
+    tailing.tail.files.get_mut(&id).expect("is known").file = unreadable.ok();
+    for _ in 0..3 {
+        assert!(tailing.look().is_empty());
+        assert_eq!(errors(&tailing), 1);
+    }
+    tailing.append("a.log", "two\n");
+    assert_eq!(tailing.look(), ["two"]);
+    let (logs, away) = (tailing.folder.path().join("logs"), tailing.folder.path().join("away"));
+    for errors_before in [1, 2] {
+        fs::rename(&logs, &away).expect("is renamed");
+        for _ in 0..3 {
+            assert!(tailing.look().is_empty());
+            assert_eq!(errors(&tailing), errors_before + 1);
+        }
+        // It is told again when it was there between.
+        fs::rename(&away, &logs).expect("is renamed");
+        assert!(tailing.look().is_empty());
+    }
+}
+
+#[test]
 fn what_was_written_after_a_truncation_is_no_copy_and_each_has_one() {
     let mut tailing = Tailing::new("");
     tailing.tail.copies.patience = Duration::ZERO;
