@@ -8,10 +8,11 @@ mod notes;
 mod tests;
 mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
@@ -158,12 +159,30 @@ pub(crate) fn start(context: SourceContext) -> Starting {
     })
 }
 
+/// The files that are read next, as a look has found them. A look takes long where many files are.
+struct List {
+    files: VecDeque<PathBuf>,
+    made_at: Instant,
+    /// After so long, files may have come that are to be read before these.
+    holds_for: Duration,
+}
+
+impl List {
+    fn new() -> List {
+        List { files: VecDeque::new(), made_at: Instant::now(), holds_for: Duration::ZERO }
+    }
+}
+
+/// A list holds at least so many times as long as the look took: most of the time is for reading.
+const LOOKS_PER_LIST: u32 = 4;
+
 struct Spool {
     context: SourceContext,
     tracker: PathBuf,
     wanted: Wanted,
     notes: Notes,
     troubles: Troubles,
+    list: List,
     /// Headers for a file's path and its name.
     path_header: Option<String>,
     name_header: Option<String>,
@@ -183,8 +202,8 @@ impl Spool {
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
-        let (notes, troubles) = (Notes::read(&tracker), Troubles::new());
-        Ok(Spool { tracker, wanted, notes, troubles, path_header, name_header, context })
+        let (notes, troubles, list) = (Notes::read(&tracker), Troubles::new(), List::new());
+        Ok(Spool { tracker, wanted, notes, troubles, list, path_header, name_header, context })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -205,7 +224,8 @@ impl Spool {
                 if is_whole && self.troubles.end(&path) {
                     tracing::info!(source = self.context.delivery.source(), path = %path.display(), "a file that was in trouble is done with");
                 }
-                is_whole
+                // Another one may have been taken away since it was listed: that is no reason to wait.
+                is_whole || !self.list.files.is_empty() && !self.context.stop.is_set()
             }
             Err(error) => {
                 self.trouble(&path, &error);
@@ -227,6 +247,16 @@ impl Spool {
     }
 
     fn next_file(&mut self) -> Option<PathBuf> {
+        let list = &self.list;
+        if list.files.is_empty() || list.made_at.elapsed() >= list.holds_for {
+            self.look();
+        }
+        self.list.files.pop_front()
+    }
+
+    /// Lists the files that can be read now, in their order.
+    fn look(&mut self) {
+        let began_at = Instant::now();
         let Looked { files: mut found, failed } = self.wanted.look(&self.context.stop);
         let there: BTreeSet<&Path> = found.iter().map(|(_, path)| &**path).collect();
         let is_failed = |path: &Path| failed.iter().any(|(failed, _)| failed == path);
@@ -240,8 +270,12 @@ impl Spool {
             found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
         }
         // What was begun comes first.
-        let first = found.iter().find(|(_, path)| self.notes.has(path));
-        first.or(found.first()).map(|(_, path)| path.clone())
+        let paths = found.into_iter().map(|(_, path)| path);
+        let (begun, others): (Vec<_>, Vec<_>) = paths.partition(|path| self.notes.has(path));
+        let files = begun.into_iter().chain(others).collect();
+        let poll = self.context.settings.millis("pollDelay");
+        let holds_for = poll.max(began_at.elapsed() * LOOKS_PER_LIST);
+        self.list = List { files, made_at: Instant::now(), holds_for };
     }
 
     /// Reads a file to its end; `false` if the agent ends before, or the file is gone.
