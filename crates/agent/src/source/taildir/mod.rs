@@ -434,6 +434,7 @@ impl Tail {
             tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
                 "a file was truncated or written anew, and is read from its start");
             let before = tailed.start_anew(path);
+            tailed.is_truncated = !is_replaced;
             if !is_replaced {
                 self.copies.note_truncated(id, before);
             }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -20,7 +20,10 @@ use crate::settings::Settings;
 impl Tail {
     /// Delivers the lines of one file; whether there were any.
     pub(super) fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
-        let mut has_read = false;
+        let mut has_read = self.pass_hole(id);
+        if has_read && self.context.stop.is_set() {
+            return true;
+        }
         for _ in 0..self.context.settings.number("maxBatchCount") {
             if !self.read_batch(id, false, handle) {
                 break;
@@ -33,6 +36,34 @@ impl Tail {
             }
         }
         has_read
+    }
+
+    /// Passes over the NULs that a truncated file begins with if its writer does not append: the writer goes on behind as
+    /// many bytes as there were before. Whether there are any.
+    fn pass_hole(&mut self, id: FileId) -> bool {
+        let Some(tailed) = self.files.get_mut(&id).filter(|tailed| tailed.is_truncated) else {
+            return false;
+        };
+        let begin = tailed.identity.position;
+        while tailed.is_truncated && !self.context.stop.is_set() {
+            let position = tailed.identity.position;
+            // What cannot be read is told of when lines are.
+            let nuls = tailed.file.as_ref().and_then(|file| nuls_at(file, position).ok());
+            let Some((nuls, is_over)) = nuls else { break };
+            tailed.is_truncated = !is_over;
+            if nuls.is_empty() {
+                break;
+            }
+            tailed.identity.advance(&nuls, position + nuls.len() as u64);
+        }
+        let bytes = tailed.identity.position - begin;
+        if bytes == 0 {
+            return false;
+        }
+        self.context.delivery.counters().malformed.add(1);
+        tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), bytes,
+            "a truncated file begins with NULs, which are passed over: its writer does not open it for appending");
+        true
     }
 
     /// Delivers the next events of one file; whether there were any. With `takes_rest` all that is there counts: a last line
@@ -131,6 +162,15 @@ fn next_batch(
         bounds.lines *= 2;
         bounds.bytes *= 2;
     }
+}
+
+/// The NULs that are there, at most as many as a batch has bytes; and whether there is something else behind them.
+fn nuls_at(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = vec![0; BATCH_BYTES];
+    let count = file.read_at(&mut bytes, offset)?;
+    let other = bytes[..count].iter().position(|byte| *byte != 0);
+    bytes.truncate(other.unwrap_or(count));
+    Ok((bytes, other.is_some()))
 }
 
 fn events(

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -269,6 +270,45 @@ fn a_copy_is_known_also_if_little_was_read_before_or_after_a_start() {
         tailing.write("a.log", "");
         assert!(tailing.look().is_empty(), "{is_flumes}: {after}");
     }
+}
+
+#[test]
+fn the_hole_is_passed_over_that_a_writer_leaves_in_a_truncated_file() {
+    let mut tailing = Tailing::new("byteOffsetHeader = true");
+    tailing.write("a.log", "");
+    let writer = fs::OpenOptions::new().write(true).open(tailing.path("a.log")).expect("is there");
+    // It does not append: each line is behind what was written before, whatever was truncated.
+    let line = format!("{}\n", "x".repeat(99));
+    let mut end = 0;
+    let mut write = |count: usize| {
+        writer.write_all_at(line.repeat(count).as_bytes(), end).expect("is written");
+        end += 100 * count as u64;
+    };
+    let looked = |tailing: &mut Tailing| {
+        let came = tailing.look_for_events();
+        assert!(came.iter().all(|event| body(event) == line.trim_end()));
+        came.iter()
+            .map(|event| event.headers.get("byteoffset").map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    write(100_000);
+    assert_eq!(looked(&mut tailing).len(), 100_000);
+    for (round, is_seen_empty) in [(0, false), (1, true), (2, false)] {
+        fs::copy(tailing.path("a.log"), tailing.path(&format!("a.log.{round}")))
+            .expect("is copied");
+        writer.set_len(0).expect("is truncated");
+        if is_seen_empty {
+            assert!(looked(&mut tailing).is_empty());
+        }
+        write(1);
+        assert_eq!(looked(&mut tailing), [Some((10_000_000 + 100 * round).to_string())]);
+        assert_eq!(tailing.tail.context.delivery.counters().malformed.get(), round + 1);
+    }
+    // NULs elsewhere are the writer's.
+    tailing.write("b.log", "\0one\n");
+    assert_eq!(tailing.look(), ["\0one"]);
+    tailing.append("b.log", "\0two\n");
+    assert_eq!(tailing.look(), ["\0two"]);
 }
 
 #[test]
