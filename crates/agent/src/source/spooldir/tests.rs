@@ -175,14 +175,19 @@ fn names_that_are_no_text_or_have_line_feeds_are_read() {
 
 #[test]
 fn directories_that_lead_to_each_other_are_looked_into_once_each() {
-    let mut spooling = Spooling::new("recursiveDirectorySearch = true\nfileHeader = true");
+    let mut spooling =
+        Spooling::new("recursiveDirectorySearch = true\nfileHeader = true\ntrackerDir = 'notes'");
     let below = spooling.path("below");
     fs::create_dir(&below).expect("is made");
-    for (target, link) in [(".", "a"), (".", "b"), ("below", "c"), ("..", "below/d")] {
+    for (target, link) in
+        [(".", "a"), (".", "b"), ("below", "c"), ("..", "below/d"), ("notes", "e")]
+    {
         std::os::unix::fs::symlink(target, spooling.path(link)).expect("is made");
     }
     spooling.write("x", "1\n");
     spooling.write("below/y", "2\n");
+    // What is noted is no file of the directory, whatever leads there.
+    spooling.write("notes/z", "no\n");
     while spooling.spool.read_next(spooling.runtime.handle()) {}
     let events = spooling.runtime.block_on(take_all(&spooling.channel));
     let mut paths: Vec<_> = events.iter().filter_map(|event| event.headers.get("file")).collect();

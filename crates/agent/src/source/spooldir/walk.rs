@@ -72,8 +72,11 @@ impl Wanted {
                 return looked;
             }
         };
+        // Notes are no files of the directory, whatever leads to them.
+        let tracker = fs::metadata(&self.tracker).ok().map(|metadata| FileId::of(&metadata));
+        let mut seen: HashSet<FileId> =
+            tracker.into_iter().filter(|tracker| *tracker != id).collect();
         let mut open = BTreeSet::from([Directory { links: 0, depth: 0, path, id }]);
-        let mut seen = HashSet::new();
         while let Some(directory) = open.pop_first() {
             if stop.is_set() {
                 break;
@@ -104,7 +107,7 @@ impl Wanted {
             }
             let Ok(metadata) = fs::metadata(&path) else { continue };
             if metadata.is_dir() {
-                if self.goes_down && directory.depth < DEPTH_MAX && path != self.tracker {
+                if self.goes_down && directory.depth < DEPTH_MAX {
                     let links = directory.links + usize::from(kind.is_symlink());
                     let (depth, id) = (directory.depth + 1, FileId::of(&metadata));
                     open.insert(Directory { links, depth, path, id });
