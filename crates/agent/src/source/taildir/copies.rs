@@ -15,17 +15,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::super::identity::{Beginning, FileId, Identity, TELLING_BYTES, is_beginning, modified};
-use super::open;
 use super::tailed::Tailed;
+use super::{FILES_MAX, open};
 
 /// How long a file that may be a copy waits for the truncation, since it has grown last.
 const COPY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// So many times as long it waits at most: a copy of a large file grows for some time.
 const PATIENCES_MAX: u32 = 30;
-
-/// Truncated files that are remembered.
-const TRUNCATED_MAX: usize = 256;
 
 /// A file that was found. Where its reading begins is not decided yet.
 #[derive(Debug)]
@@ -93,8 +90,11 @@ impl Copies {
 
     pub(super) fn note_truncated(&mut self, id: FileId, identity: Identity) {
         if identity.is_telling() {
+            // The marks are enough, and take a twentieth of the memory.
+            let identity = Identity::noted(identity.position, Some((identity.head, identity.tail)));
             self.truncated.push(Truncated { id, identity, seen_at: SystemTime::now() });
-            let surplus = self.truncated.len().saturating_sub(TRUNCATED_MAX);
+            // All of them may be truncated at once.
+            let surplus = self.truncated.len().saturating_sub(FILES_MAX);
             self.truncated.drain(..surplus);
         }
     }

@@ -357,6 +357,22 @@ fn trouble_is_counted_and_told_once() {
 }
 
 #[test]
+fn copies_are_known_of_many_files_that_are_truncated_at_once() {
+    const FILES: usize = 300;
+    let mut tailing = Tailing::new("");
+    for number in 0..FILES {
+        tailing.write(&format!("{number}.log"), format!("{number}: {REPORT}"));
+    }
+    assert_eq!(tailing.look().len(), FILES * lines(REPORT).len());
+    for number in 0..FILES {
+        let (path, copy) = (format!("{number}.log"), format!("{number}.log.1"));
+        fs::copy(tailing.path(&path), tailing.path(&copy)).expect("is copied");
+        tailing.write(&path, "");
+    }
+    assert!(tailing.look().is_empty());
+}
+
+#[test]
 fn what_was_written_after_a_truncation_is_no_copy_and_each_has_one() {
     let mut tailing = Tailing::new("");
     tailing.tail.copies.patience = Duration::ZERO;
