@@ -149,6 +149,8 @@ impl Kind {
     pub(crate) fn check(self, value: &str) -> Result<(), String> {
         let value = match self {
             Kind::MaybeEmpty | Kind::Ignored(_) => return Ok(()),
+            // A blank matches a blank.
+            Kind::Regex => value,
             _ => value.trim(),
         };
         if value.is_empty() {

@@ -44,9 +44,9 @@ impl Settings {
         }
     }
 
-    /// The pattern of a key, which has to match a whole text, as Java's `matches`.
+    /// The pattern of a key, which has to match a whole text, as Java's `matches`. Blanks at its ends belong to it.
     pub(crate) fn whole_pattern(&self, key: &str) -> Option<Regex> {
-        let pattern = self.text(key)?.trim();
+        let pattern = self.text(key)?;
         Some(Regex::new(&format!("^(?:{pattern})$")).expect("it was checked"))
     }
 

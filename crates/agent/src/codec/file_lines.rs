@@ -19,6 +19,15 @@ pub(crate) struct FileLine {
     pub(crate) is_part: bool,
 }
 
+/// Where a batch ends: behind so many lines, or the line with which it has so many bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) lines: usize,
+    pub(crate) bytes: usize,
+    /// How long a line may be.
+    pub(crate) line_bytes: usize,
+}
+
 /// Some lines, and the place behind them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileBatch {
@@ -26,20 +35,22 @@ pub(crate) struct FileBatch {
     pub(crate) end: u64,
     /// The bytes of them, as they are in the file.
     pub(crate) raw: Vec<u8>,
+    /// Whether the file has no more lines now.
+    pub(crate) is_all: bool,
 }
 
-/// Reads at most so many lines from `offset` on. A last line without its end is left, unless `takes_rest`.
+/// Reads lines from `offset` on. A last line without its end is left, unless `takes_rest`.
 pub(crate) fn read_lines(
     file: &File,
     offset: u64,
-    lines_max: usize,
-    line_bytes_max: usize,
+    bounds: Bounds,
     takes_rest: bool,
 ) -> io::Result<FileBatch> {
-    let (mut lines, mut raw) = (Vec::new(), Vec::new());
+    let line_bytes_max = bounds.line_bytes;
+    let (mut lines, mut raw, mut is_all) = (Vec::new(), Vec::new(), false);
     // In `raw`: where the next line begins, and how far no line feed is behind that.
     let (mut begin, mut scanned) = (0, 0);
-    while lines.len() < lines_max {
+    while lines.len() < bounds.lines && begin < bounds.bytes {
         let found = memchr::memchr(b'\n', &raw[scanned..]).map(|at| scanned + at - begin);
         let left_bytes = raw.len() - begin;
         let (line_bytes, taken_bytes) = match found {
@@ -53,6 +64,7 @@ pub(crate) fn read_lines(
                 if count > 0 {
                     continue;
                 }
+                is_all = true;
                 if !takes_rest || left_bytes == 0 {
                     break;
                 }
@@ -67,7 +79,7 @@ pub(crate) fn read_lines(
         scanned = begin;
     }
     raw.truncate(begin);
-    Ok(FileBatch { lines, end: offset + begin as u64, raw })
+    Ok(FileBatch { lines, end: offset + begin as u64, raw, is_all })
 }
 
 #[cfg(test)]
@@ -83,14 +95,24 @@ mod tests {
         let texts = |batch: &FileBatch| -> Vec<String> {
             batch.lines.iter().map(|l| String::from_utf8_lossy(&l.line).into_owned()).collect()
         };
-        let batch = read_lines(&file, 0, 2, 5, false).expect("is read");
+        let read = |offset, (lines, bytes), takes_rest| {
+            let bounds = Bounds { lines, bytes, line_bytes: 5 };
+            read_lines(&file, offset, bounds, takes_rest).expect("is read")
+        };
+        let batch = read(0, (2, 100), false);
         assert_eq!((texts(&batch), batch.end), (vec!["one".to_owned(), String::new()], 6));
-        let batch = read_lines(&file, 6, 100, 5, false).expect("is read");
+        assert!(!batch.is_all);
+        let batch = read(6, (100, 100), false);
         assert_eq!(texts(&batch), ["far t", "oo lo", "ng"]);
         assert!(batch.lines[0].is_part && !batch.lines[2].is_part);
-        assert_eq!(batch.end, 19);
-        let batch = read_lines(&file, 19, 100, 5, false).expect("is read");
-        assert_eq!((batch.lines.len(), batch.end), (0, 19));
-        assert_eq!(texts(&read_lines(&file, 19, 100, 5, true).expect("is read")), ["rest"]);
+        assert_eq!((batch.end, batch.is_all), (19, true));
+        let batch = read(19, (100, 100), false);
+        assert_eq!((batch.lines.len(), batch.end, batch.is_all), (0, 19, true));
+        assert_eq!(texts(&read(19, (100, 100), true)), ["rest"]);
+        // A batch has the line with which it reaches the bound, so that it has one at least.
+        for (bytes, lines) in [(1, 1), (5, 1), (6, 2), (7, 3), (100, 5)] {
+            let batch = read(0, (100, bytes), false);
+            assert_eq!((batch.lines.len(), batch.is_all), (lines, lines == 5), "{bytes} bytes");
+        }
     }
 }

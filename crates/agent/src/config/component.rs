@@ -120,7 +120,11 @@ pub(super) fn settings(
     let begin = lines.begin;
     let (mut values, mut lines_of, mut refused) =
         (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    for (written, property) in lines.by_key {
+    for (written, mut property) in lines.by_key {
+        // Flume does so when the environment is in the value.
+        if form.is_flume {
+            property.value = property.value.trim().to_owned();
+        }
         let Some((key, kind)) = known(declaration, &written, form) else {
             let names = declaration.all_keys().map(|key| key.name);
             let near = nearest(&written, names).map(|near| format!("; the nearest is '{near}'"));

@@ -65,7 +65,7 @@ pub(crate) const REMOVE_HEADER: Declaration = Declaration {
         key("fromList", Kind::Text, Fallback::Nothing, "Several, with a separator between."),
         key(
             "fromListSeparator",
-            Kind::Text,
+            Kind::Regex,
             Fallback::Is(r"\s*,\s*"),
             "The separator, a regular expression.",
         ),
@@ -122,7 +122,7 @@ impl Interceptor {
             },
             "regex_filter" => Interceptor::Filter(Filter::new(settings)),
             "regex_extractor" => Interceptor::Extractor(Extractor::new(settings)?),
-            "remove_header" => remove_header(settings)?,
+            "remove_header" => remove_header(settings),
             "uuid" => Interceptor::Uuid {
                 header: text("headerName"),
                 prefix: text("prefix"),
@@ -183,16 +183,16 @@ impl Interceptor {
     }
 }
 
-fn remove_header(settings: &Settings) -> Result<Interceptor, StartError> {
+fn remove_header(settings: &Settings) -> Interceptor {
     let mut names: Vec<String> =
         settings.text("withName").map(|n| n.trim().to_owned()).into_iter().collect();
     if let Some(list) = settings.text("fromList") {
-        let separator = regex_lite::Regex::new(settings.required("fromListSeparator"));
-        let separator = separator.map_err(|error| format!("fromListSeparator: {error}"))?;
+        let separator = settings.required("fromListSeparator");
+        let separator = regex_lite::Regex::new(separator).expect("it was checked");
         names.extend(separator.split(list).map(str::to_owned));
     }
     let pattern = settings.whole_pattern("matching");
-    Ok(Interceptor::RemoveHeader { names, pattern })
+    Interceptor::RemoveHeader { names, pattern }
 }
 
 /// Milliseconds since 1970.

@@ -88,7 +88,7 @@ const PLAIN_CLASS: &str =
     "org.apache.flume.interceptor.RegexExtractorInterceptorPassThroughSerializer";
 
 fn pattern(settings: &Settings, key: &str) -> Regex {
-    Regex::new(settings.required(key).trim()).expect("it was checked")
+    Regex::new(settings.required(key)).expect("it was checked")
 }
 
 #[derive(Debug)]
@@ -204,6 +204,35 @@ fn from_java(replacement: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::AgentConfig;
+    use crate::tests::{flume, toml};
+
+    /// Blanks at the ends of a pattern count in our form, and not in Flume's, as Flume has it.
+    #[test]
+    fn patterns_have_their_blanks() {
+        let replaced = |config: AgentConfig| {
+            let replacement = Replacement::new(&config.sources[0].interceptors[0]);
+            replacement.replaced(b"a b  c")
+        };
+        for (pattern, expected) in
+            [(" ", "a_b__c"), (" +", "a_b_c"), ("[ ] ", "a b_c"), ("a ", "_b  c"), (" c", "a b _")]
+        {
+            let text = format!(
+                "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[[sources.r.interceptors]]\ntype = 'search_replace'\n\
+                 searchPattern = '{pattern}'\nreplaceString = '_'\n[channels.c]\ntype = 'memory'\n"
+            );
+            let config = toml(&text).expect("makes sense");
+            assert_eq!(replaced(config).as_deref(), Some(expected), "'{pattern}'");
+        }
+        for pattern in ["b  ", r"\u0020b\u0020", "${env:NOT_IN_ANY_ENVIRONMENT:- b }"] {
+            let config = flume(&format!(
+                "a.sources = r\na.channels = c\na.sources.r.type = seq\na.sources.r.channels = c\na.channels.c.type = memory\n\
+             a.sources.r.interceptors = i\na.sources.r.interceptors.i.type = search_replace\n\
+             a.sources.r.interceptors.i.searchPattern = {pattern}\na.sources.r.interceptors.i.replaceString = _\n"
+            ));
+            assert_eq!(replaced(config.expect("makes sense")).as_deref(), Some("a _  c"));
+        }
+    }
 
     #[test]
     fn replacements_are_javas() {

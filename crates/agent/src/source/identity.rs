@@ -21,7 +21,7 @@ pub(super) struct Identity {
     pub(super) head: Mark,
     /// The last bytes before the position.
     pub(super) tail: Mark,
-    /// The bytes of both, while they are few or this process has read them.
+    /// The bytes of both, once this process has read them.
     head_bytes: Vec<u8>,
     tail_bytes: Vec<u8>,
 }
@@ -81,7 +81,7 @@ impl Beginning {
         Ok(Beginning { hashes })
     }
 
-    /// The hash of as many bytes as tell a file from others, if it has so many.
+    /// The hash of as many bytes as tell something of a file, if it has so many.
     pub(super) fn first(&self) -> Option<u64> {
         self.hashes.get(TELLING_BYTES as usize).copied()
     }
@@ -126,6 +126,15 @@ impl Identity {
         Identity { position, head, tail, ..Identity::default() }
     }
 
+    /// Reads the bytes of the marks, which no note has: without them the marks would not grow with what is read next.
+    /// The file has to be the one that was noted.
+    pub(super) fn complete(&mut self, file: &File) -> io::Result<()> {
+        if self.tail_bytes.is_empty() {
+            *self = Identity::of(file, self.position)?;
+        }
+        Ok(())
+    }
+
     /// The marks, as they are noted: a JSON object.
     pub(super) fn marks(&self) -> Value {
         json!({
@@ -165,6 +174,11 @@ impl Identity {
         length >= self.position
             && self.head.is_at(file, 0)
             && self.tail.is_at(file, self.position.saturating_sub(self.tail.length))
+    }
+
+    /// The hash of the first bytes, as of a [`Beginning`], if so many were read.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.head_bytes.get(..TELLING_BYTES as usize).map(|bytes| Mark::of(bytes).hash)
     }
 
     /// Whether there is enough of it to know a copy by.

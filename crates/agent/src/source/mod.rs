@@ -22,6 +22,7 @@ pub(crate) mod syslog_tcp;
 pub(crate) mod syslog_udp;
 pub(crate) mod taildir;
 pub(crate) mod thrift;
+mod troubles;
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -44,7 +45,7 @@ const LINES_AT_ONCE: Key = key(
     "batchSize",
     Kind::Number(1, 1_000_000, "events"),
     Fallback::Is("100"),
-    "How many lines go into channels at once.",
+    "How many lines go into channels at once; fewer if they have 8 MiB together.",
 );
 const LINE_LENGTH_MAX: Key = key(
     "maxLineLength",
@@ -52,6 +53,10 @@ const LINE_LENGTH_MAX: Key = key(
     Fallback::Is("1048576"),
     "How long a line may be. A longer one becomes several events.",
 );
+
+/// A batch ends behind the line with which it has so many bytes, also if `batchSize` is more lines. It is in memory as it
+/// was read and as events, and lines may have a MiB each: without this bound, a thousand of them took GiBs.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// What a source is given.
 #[derive(Debug, Clone)]

@@ -28,7 +28,7 @@ pub(crate) fn toml(text: &str) -> Result<AgentConfig, AgentError> {
 }
 
 /// What Flume's form says of agent `a`.
-fn flume(text: &str) -> Result<AgentConfig, AgentError> {
+pub(crate) fn flume(text: &str) -> Result<AgentConfig, AgentError> {
     ConfigFile::Flume { path: Path::new("flume.conf").to_owned(), name: "a".to_owned() }.parse(text)
 }
 

@@ -279,3 +279,18 @@ async fn a_bucket_is_read_page_by_page_and_piece_by_piece() {
         (&["new".to_owned()][..], &["last".to_owned()][..])
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_an_object_ends_also_at_a_bound_of_bytes() {
+    let folder = tempfile::tempdir().expect("is made");
+    let objects = folder.path().join("objects");
+    std::fs::create_dir_all(&objects).expect("is made");
+    let lines = format!("{}\n", "z".repeat(1_000_000)).repeat(20);
+    std::fs::write(objects.join("a"), lines).expect("is written");
+    let reading =
+        Reading::start(folder.path(), &format!("url = 'file://{}'", objects.display())).await;
+    let of_source = |counter| count(&reading.registry, "SOURCE.r", counter);
+    wait_for("all lines", || of_source("EventAcceptedCount") == 20).await;
+    assert_eq!(of_source("AppendBatchReceivedCount"), 3);
+    reading.end_with(20).await;
+}

@@ -18,7 +18,10 @@ use zstd::stream::read::Decoder;
 
 use self::progress::{Begun, Progress};
 use self::store::{Found, Reason, Store, Unread};
-use super::{FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, on_thread};
+use super::{
+    BATCH_BYTES, FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting,
+    on_thread,
+};
 use crate::codec::json;
 use crate::codec::lines::{read_line, without_return};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
@@ -312,11 +315,12 @@ impl ObjectSource {
             if context.stop.is_set() {
                 return Ok(false);
             }
-            let (mut batch, mut end) = (Vec::new(), None);
-            while batch.len() < batch_max && end.is_none() {
+            let (mut batch, mut bytes, mut end) = (Vec::new(), 0, None);
+            while batch.len() < batch_max && bytes < BATCH_BYTES && end.is_none() {
                 line.clear();
                 match read_line(&mut plain, line_max, &mut line) {
                     Ok(true) => {
+                        bytes += line.len();
                         let body = without_return(Bytes::copy_from_slice(&line));
                         batch.push(event(body, self.is_json, self.key_header.as_deref(), object));
                     }

@@ -6,24 +6,23 @@
 mod notes;
 #[cfg(test)]
 mod tests;
-mod troubles;
+mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant};
 
-use regex_lite::Regex;
 use tokio::runtime::Handle;
 
 use self::notes::Notes;
-use self::troubles::Troubles;
-use super::identity::modified;
+use self::walk::{Looked, Wanted};
+use super::troubles::Troubles;
 use super::{
-    FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, names_pattern, on_thread,
+    BATCH_BYTES, FILE_HEADER_KEY, LINES_AT_ONCE, SourceContext, Starting, name_text, on_thread,
 };
-use crate::codec::file_lines::read_lines;
+use crate::codec::file_lines::{Bounds, read_lines};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::event::Event;
 
@@ -153,9 +152,6 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     shared: &[],
 };
 
-/// How deep directories below are looked into.
-const DEPTH_MAX: usize = 32;
-
 pub(crate) fn start(context: SourceContext) -> Starting {
     Box::pin(async move {
         let spool = Spool::new(context)?;
@@ -163,14 +159,30 @@ pub(crate) fn start(context: SourceContext) -> Starting {
     })
 }
 
+/// The files that are read next, as a look has found them. A look takes long where many files are.
+struct List {
+    files: VecDeque<PathBuf>,
+    made_at: Instant,
+    /// After so long, files may have come that are to be read before these.
+    holds_for: Duration,
+}
+
+impl List {
+    fn new() -> List {
+        List { files: VecDeque::new(), made_at: Instant::now(), holds_for: Duration::ZERO }
+    }
+}
+
+/// A list holds at least so many times as long as the look took: most of the time is for reading.
+const LOOKS_PER_LIST: u32 = 4;
+
 struct Spool {
     context: SourceContext,
-    directory: PathBuf,
     tracker: PathBuf,
+    wanted: Wanted,
     notes: Notes,
     troubles: Troubles,
-    include: Regex,
-    ignore: Regex,
+    list: List,
     /// Headers for a file's path and its name.
     path_header: Option<String>,
     name_header: Option<String>,
@@ -186,23 +198,12 @@ impl Spool {
         let tracker = directory.join(settings.path("trackerDir"));
         fs::create_dir_all(&tracker)
             .map_err(|error| format!("trackerDir {}: {error}", tracker.display()))?;
-        let whole = |key| names_pattern(settings.required(key).trim()).expect("it was checked");
-        let (include, ignore) = (whole("includePattern"), whole("ignorePattern"));
+        let wanted = Wanted::new(settings, directory, tracker.clone());
         let header = |flag, key| settings.text_if(flag, key).map(str::to_owned);
         let path_header = header("fileHeader", "fileHeaderKey");
         let name_header = header("basenameHeader", "basenameHeaderKey");
-        let (notes, troubles) = (Notes::read(&tracker), Troubles::new());
-        Ok(Spool {
-            directory,
-            tracker,
-            notes,
-            troubles,
-            include,
-            ignore,
-            path_header,
-            name_header,
-            context,
-        })
+        let (notes, troubles, list) = (Notes::read(&tracker), Troubles::new(), List::new());
+        Ok(Spool { tracker, wanted, notes, troubles, list, path_header, name_header, context })
     }
 
     fn run(mut self, handle: &Handle) {
@@ -223,7 +224,8 @@ impl Spool {
                 if is_whole && self.troubles.end(&path) {
                     tracing::info!(source = self.context.delivery.source(), path = %path.display(), "a file that was in trouble is done with");
                 }
-                is_whole
+                // Another one may have been taken away since it was listed: that is no reason to wait.
+                is_whole || !self.list.files.is_empty() && !self.context.stop.is_set()
             }
             Err(error) => {
                 self.trouble(&path, &error);
@@ -245,8 +247,17 @@ impl Spool {
     }
 
     fn next_file(&mut self) -> Option<PathBuf> {
-        let (mut found, mut failed) = (Vec::new(), Vec::new());
-        self.look_into(&self.directory, 0, &mut found, &mut failed);
+        let list = &self.list;
+        if list.files.is_empty() || list.made_at.elapsed() >= list.holds_for {
+            self.look();
+        }
+        self.list.files.pop_front()
+    }
+
+    /// Lists the files that can be read now, in their order.
+    fn look(&mut self) {
+        let began_at = Instant::now();
+        let Looked { files: mut found, failed } = self.wanted.look(&self.context.stop);
         let there: BTreeSet<&Path> = found.iter().map(|(_, path)| &**path).collect();
         let is_failed = |path: &Path| failed.iter().any(|(failed, _)| failed == path);
         self.troubles.keep(|path| there.contains(path) || is_failed(path));
@@ -259,48 +270,12 @@ impl Spool {
             found.sort_by(|(a, path_a), (b, path_b)| b.cmp(a).then_with(|| path_a.cmp(path_b)));
         }
         // What was begun comes first.
-        let first = found.iter().find(|(_, path)| self.notes.has(path));
-        first.or(found.first()).map(|(_, path)| path.clone())
-    }
-
-    /// Finds files that are wanted, and directories that cannot be looked into.
-    fn look_into(
-        &self,
-        directory: &Path,
-        depth: usize,
-        found: &mut Vec<(SystemTime, PathBuf)>,
-        failed: &mut Vec<(PathBuf, io::Error)>,
-    ) {
-        let suffix = self.context.settings.required("fileSuffix");
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) => return failed.push((directory.to_owned(), error)),
-        };
-        for entry in entries {
-            let path = match entry {
-                Ok(entry) => entry.path(),
-                Err(error) => return failed.push((directory.to_owned(), error)),
-            };
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            let name = &*name_text(&path);
-            if metadata.is_dir() {
-                let goes_down = self.context.settings.flag("recursiveDirectorySearch");
-                if goes_down && depth < DEPTH_MAX && path != self.tracker && !name.starts_with('.')
-                {
-                    self.look_into(&path, depth + 1, found, failed);
-                }
-                continue;
-            }
-            let is_wanted = metadata.is_file()
-                && !name.is_empty()
-                && !name.starts_with('.')
-                && !name.ends_with(suffix)
-                && self.include.is_match(name)
-                && !self.ignore.is_match(name);
-            if is_wanted {
-                found.push((modified(&metadata), path));
-            }
-        }
+        let paths = found.into_iter().map(|(_, path)| path);
+        let (begun, others): (Vec<_>, Vec<_>) = paths.partition(|path| self.notes.has(path));
+        let files = begun.into_iter().chain(others).collect();
+        let poll = self.context.settings.millis("pollDelay");
+        let holds_for = poll.max(began_at.elapsed() * LOOKS_PER_LIST);
+        self.list = List { files, made_at: Instant::now(), holds_for };
     }
 
     /// Reads a file to its end; `false` if the agent ends before, or the file is gone.
@@ -314,14 +289,17 @@ impl Spool {
         let before = file.metadata().map_err(failed)?;
         let mut note = self.notes.of(path, &file, &before);
         let settings = &self.context.settings;
-        let (lines_max, line_max) =
-            (settings.size("batchSize"), settings.size("deserializer.maxLineLength"));
+        let bounds = Bounds {
+            lines: settings.size("batchSize"),
+            bytes: BATCH_BYTES,
+            line_bytes: settings.size("deserializer.maxLineLength"),
+        };
         loop {
             if self.context.stop.is_set() {
                 return Ok(false);
             }
             let position = note.identity.position;
-            let batch = read_lines(&file, position, lines_max, line_max, true).map_err(failed)?;
+            let batch = read_lines(&file, position, bounds, true).map_err(failed)?;
             if batch.lines.is_empty() {
                 break;
             }

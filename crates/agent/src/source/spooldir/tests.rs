@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -21,7 +21,7 @@ struct Spooling {
     runtime: Runtime,
     channel: Arc<Channel>,
     spool: Spool,
-    _stopper: Stopper,
+    stopper: Stopper,
 }
 
 impl Spooling {
@@ -30,7 +30,7 @@ impl Spooling {
         let runtime = Runtime::new().expect("is made");
         let (stopper, stop) = Stopper::new();
         let (spool, channel) = runtime.block_on(spool(folder.path(), more, stop));
-        Spooling { folder, more: more.to_owned(), runtime, channel, spool, _stopper: stopper }
+        Spooling { folder, more: more.to_owned(), runtime, channel, spool, stopper }
     }
 
     /// As a kill and a start.
@@ -38,7 +38,7 @@ impl Spooling {
         let (stopper, stop) = Stopper::new();
         let started = self.runtime.block_on(spool(self.folder.path(), &self.more, stop));
         (self.spool, self.channel) = started;
-        self._stopper = stopper;
+        self.stopper = stopper;
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -171,4 +171,78 @@ fn names_that_are_no_text_or_have_line_feeds_are_read() {
         let done = [name, b".COMPLETED"].concat();
         assert!(spooling.path("").join(OsStr::from_bytes(&done)).exists());
     }
+}
+
+#[test]
+fn directories_that_lead_to_each_other_are_looked_into_once_each() {
+    let mut spooling =
+        Spooling::new("recursiveDirectorySearch = true\nfileHeader = true\ntrackerDir = 'notes'");
+    let below = spooling.path("below");
+    fs::create_dir(&below).expect("is made");
+    for (target, link) in
+        [(".", "a"), (".", "b"), ("below", "c"), ("..", "below/d"), ("notes", "e")]
+    {
+        std::os::unix::fs::symlink(target, spooling.path(link)).expect("is made");
+    }
+    spooling.write("x", "1\n");
+    spooling.write("below/y", "2\n");
+    // What is noted is no file of the directory, whatever leads there.
+    spooling.write("notes/z", "no\n");
+    while spooling.spool.read_next(spooling.runtime.handle()) {}
+    let events = spooling.runtime.block_on(take_all(&spooling.channel));
+    let mut paths: Vec<_> = events.iter().filter_map(|event| event.headers.get("file")).collect();
+    paths.sort_unstable();
+    let path = |name| spooling.path(name).display().to_string();
+    assert_eq!(paths, [path("below/y"), path("x")]);
+    // No look outlasts the agent.
+    spooling.write("z", "3\n");
+    let files =
+        |spooling: &Spooling| spooling.spool.wanted.look(&spooling.spool.context.stop).files;
+    assert_eq!(files(&spooling).len(), 1);
+    spooling.stopper.stop();
+    assert!(files(&spooling).is_empty());
+}
+
+/// Writes a file that is so many hours old.
+fn write_aged(spooling: &Spooling, name: &str, hours: u64) {
+    spooling.write(name, &format!("{name}\n"));
+    let file = File::options().append(true).open(spooling.path(name)).expect("is there");
+    let time = SystemTime::now() - Duration::from_secs(hours * 3600);
+    file.set_modified(time).expect("is set");
+}
+
+#[test]
+fn a_list_of_files_is_worked_off_and_made_anew_after_a_time() {
+    for (order, expected, after) in [
+        ("oldest", ["b", "a", "d", "c"], ["c", "f", "b", "a", "e"]),
+        ("youngest", ["a", "b", "c", "d"], ["a", "e", "b", "c", "f"]),
+    ] {
+        let mut spooling = Spooling::new(&format!("consumeOrder = '{order}'\npollDelay = 3600000"));
+        write_aged(&spooling, "a", 2);
+        write_aged(&spooling, "b", 3);
+        assert!(spooling.spool.read_next(spooling.runtime.handle()));
+        // What comes meanwhile comes next time, though it would be before.
+        write_aged(&spooling, "c", 1);
+        write_aged(&spooling, "d", 4);
+        assert_eq!(spooling.look(), expected, "{order}");
+
+        // A list that was made long ago does not count.
+        for (name, hours) in [("a", 2), ("b", 3), ("c", 4)] {
+            fs::remove_file(spooling.path(&format!("{name}.COMPLETED"))).expect("is there");
+            write_aged(&spooling, name, hours);
+        }
+        assert!(spooling.spool.read_next(spooling.runtime.handle()));
+        spooling.spool.list.holds_for = Duration::ZERO;
+        write_aged(&spooling, "e", 1);
+        write_aged(&spooling, "f", 5);
+        assert_eq!(spooling.look(), after, "{order}");
+    }
+    // One that is gone does not hold up others.
+    let mut spooling = Spooling::new("pollDelay = 3600000");
+    for (name, hours) in [("a", 3), ("b", 2), ("c", 1)] {
+        write_aged(&spooling, name, hours);
+    }
+    assert!(spooling.spool.read_next(spooling.runtime.handle()));
+    fs::remove_file(spooling.path("b")).expect("is there");
+    assert_eq!(spooling.look(), ["a", "c"]);
 }

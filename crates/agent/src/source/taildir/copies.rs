@@ -15,17 +15,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::super::identity::{Beginning, FileId, Identity, TELLING_BYTES, is_beginning, modified};
-use super::open;
 use super::tailed::Tailed;
+use super::{FILES_MAX, open};
 
 /// How long a file that may be a copy waits for the truncation, since it has grown last.
 const COPY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// So many times as long it waits at most: a copy of a large file grows for some time.
 const PATIENCES_MAX: u32 = 30;
-
-/// Truncated files that are remembered.
-const TRUNCATED_MAX: usize = 256;
 
 /// A file that was found. Where its reading begins is not decided yet.
 #[derive(Debug)]
@@ -61,7 +58,10 @@ struct Truncated {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     New,
-    Copy(Identity),
+    /// It is read on from there.
+    Copy {
+        position: u64,
+    },
     Wait,
 }
 
@@ -90,30 +90,31 @@ impl Copies {
 
     pub(super) fn note_truncated(&mut self, id: FileId, identity: Identity) {
         if identity.is_telling() {
+            // The marks are enough, and take a twentieth of the memory.
+            let identity = Identity::noted(identity.position, Some((identity.head, identity.tail)));
             self.truncated.push(Truncated { id, identity, seen_at: SystemTime::now() });
-            let surplus = self.truncated.len().saturating_sub(TRUNCATED_MAX);
+            // All of them may be truncated at once.
+            let surplus = self.truncated.len().saturating_sub(FILES_MAX);
             self.truncated.drain(..surplus);
         }
     }
 
-    /// Judges a file, after all known ones were looked at. `present` are those of them that are there.
+    /// Judges a file, after all known ones were looked at. Those of them that are there are in `alike`.
     pub(super) fn judge(
         &mut self,
         stranger: &mut Stranger,
         known: &HashMap<FileId, Tailed>,
-        unread: &Unread,
-        is_present: impl Fn(&FileId) -> bool,
+        alike: &Alike,
     ) -> Verdict {
         let Ok(beginning) = Beginning::of(&stranger.file) else { return Verdict::New };
-        if let Some(identity) = self.truncated_since(stranger, &beginning) {
-            return Verdict::Copy(identity);
+        if let Some(position) = self.truncated_since(stranger, &beginning) {
+            return Verdict::Copy { position };
         }
-        let present = known.values().filter(|tailed| is_present(&tailed.id));
-        let alike = present.filter_map(|tailed| {
-            let agreed_bytes = agreed_bytes(stranger, &beginning, tailed, unread)?;
-            Some((agreed_bytes, tailed.id))
+        let candidates = alike.to(&beginning).iter().filter_map(|id| {
+            let agreed_bytes = agreed_bytes(stranger, &beginning, known.get(id)?)?;
+            Some((agreed_bytes, *id))
         });
-        let Some((agreed_bytes, original)) = alike.max() else { return Verdict::New };
+        let Some((agreed_bytes, original)) = candidates.max() else { return Verdict::New };
         let (now, bytes) = (Instant::now(), stranger.metadata.len());
         let before = stranger.doubt.as_ref();
         let since = before.map_or(now, |doubt| doubt.since);
@@ -125,8 +126,8 @@ impl Copies {
         if is_over { Verdict::New } else { Verdict::Wait }
     }
 
-    /// What was read of the truncated file that this is a copy of. Each has one copy.
-    fn truncated_since(&mut self, stranger: &Stranger, beginning: &Beginning) -> Option<Identity> {
+    /// How much was read of the truncated file that this is a copy of. Each has one copy.
+    fn truncated_since(&mut self, stranger: &Stranger, beginning: &Beginning) -> Option<u64> {
         let written_at = modified(&stranger.metadata);
         let candidates = self.truncated.iter().enumerate();
         let candidates = candidates.filter(|(_, truncated)| written_at <= truncated.seen_at);
@@ -136,46 +137,51 @@ impl Copies {
         };
         let whole = candidates.clone().filter(|(_, truncated)| is_whole(truncated));
         if let Some((index, _)) = whole.max_by_key(|(_, truncated)| truncated.identity.position) {
-            return Some(self.truncated.remove(index).identity);
+            return Some(self.truncated.remove(index).identity.position);
         }
         // Lines came after the copy was made, and were read before the truncation.
         let doubt = stranger.doubt.as_ref()?;
         let (index, _) = candidates.clone().find(|(_, it)| it.id == doubt.original)?;
-        let identity = Identity::of(&stranger.file, doubt.agreed_bytes).ok()?;
         self.truncated.remove(index);
-        Some(identity)
+        Some(doubt.agreed_bytes)
     }
 }
 
-/// Files, by what they begin with. Too little of them was read to tell a copy.
-pub(super) type Unread = HashMap<u64, Vec<FileId>>;
+/// Known files, by what they begin with. When many files are rotated at once, there are as many strangers: to compare each of
+/// them with each known file takes too long.
+#[derive(Debug)]
+pub(super) struct Alike(HashMap<u64, Vec<FileId>>);
 
-pub(super) fn unread(known: &HashMap<FileId, Tailed>) -> Unread {
-    let mut unread = Unread::new();
-    for tailed in known.values().filter(|tailed| !tailed.identity.is_telling()) {
-        let beginning = tailed.file.as_ref().and_then(|file| Beginning::of(file).ok());
-        if let Some(first) = beginning.and_then(|beginning| beginning.first()) {
-            unread.entry(first).or_default().push(tailed.id);
+impl Alike {
+    pub(super) fn of<'a>(known: impl Iterator<Item = &'a Tailed>) -> Alike {
+        let mut alike: HashMap<u64, Vec<FileId>> = HashMap::new();
+        for tailed in known {
+            // What it begins with may not be read yet, and may be read before the truncation.
+            let unread = || Beginning::of(tailed.file.as_ref()?).ok()?.first();
+            if let Some(first) = tailed.identity.first().or_else(unread) {
+                alike.entry(first).or_default().push(tailed.id);
+            }
         }
+        Alike(alike)
     }
-    unread
+
+    fn to(&self, beginning: &Beginning) -> &[FileId] {
+        beginning.first().and_then(|first| self.0.get(&first)).map_or(&[], Vec::as_slice)
+    }
 }
 
-/// How many bytes a stranger begins with that were read of a known file; nothing if it begins otherwise, or says too little.
-fn agreed_bytes(
-    stranger: &Stranger,
-    beginning: &Beginning,
-    tailed: &Tailed,
-    unread: &Unread,
-) -> Option<u64> {
+/// How many bytes a stranger begins with that were read of a known file with the same first bytes; nothing if it begins
+/// otherwise, or says too little.
+fn agreed_bytes(stranger: &Stranger, beginning: &Beginning, tailed: &Tailed) -> Option<u64> {
     let (identity, bytes) = (&tailed.identity, stranger.metadata.len());
     if bytes < TELLING_BYTES {
         return None;
     }
     if !identity.is_telling() {
-        // What it begins with is not read yet, and may be read before the truncation.
-        let is_alike = unread.get(&beginning.first()?).is_some_and(|ids| ids.contains(&tailed.id));
-        return is_alike.then_some(identity.position);
+        return Some(identity.position);
+    }
+    if bytes >= identity.head.length && !beginning.has(identity.head) {
+        return None;
     }
     // A copy is not longer than its original, unless that was truncated a moment ago.
     let original_bytes = match &tailed.file {
@@ -186,17 +192,49 @@ fn agreed_bytes(
         return None;
     }
     if bytes >= identity.position {
-        let is_alike = beginning.has(identity.head) && identity.is_beginning_of(&stranger.file);
-        return is_alike.then_some(identity.position);
+        return identity.is_beginning_of(&stranger.file).then_some(identity.position);
     }
     // A copy that is being written, or one behind which lines came.
-    if bytes >= identity.head.length && !beginning.has(identity.head) {
-        return None;
-    }
     let opened = match &tailed.file {
         Some(_) => None,
         None => open(&tailed.path, tailed.id).ok().flatten(),
     };
     let original = tailed.file.as_ref().or(opened.as_ref())?;
     is_beginning(&stranger.file, bytes, original).ok()?.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::identity::tests::file;
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_compared_with_those_that_begin_as_it_does() {
+        let beginning = "a line which is longer than what tells";
+        let of = |inode, text: &str, is_read: bool| {
+            let id = FileId { device: Some(1), inode };
+            let mut tailed = Tailed::new(id, PathBuf::from("/a"));
+            match is_read {
+                true => tailed.identity.advance(text.as_bytes(), text.len() as u64),
+                false => tailed.file = Some(file(text.as_bytes())),
+            }
+            tailed
+        };
+        let known = [
+            of(1, &format!("{beginning} one"), true),
+            of(2, &format!("{beginning} two"), false),
+            of(3, &format!("another {beginning}"), true),
+            of(4, &format!("another {beginning}"), false),
+            of(5, "short", true),
+        ];
+        let alike = Alike::of(known.iter());
+        let to = |text: &str| {
+            let beginning = Beginning::of(&file(text.as_bytes())).expect("is read");
+            alike.to(&beginning).iter().map(|id| id.inode).collect::<Vec<_>>()
+        };
+        assert_eq!(to(&format!("{beginning} three")), [1, 2]);
+        assert_eq!(to(&format!("another {beginning}")), [3, 4]);
+        assert!(to(&format!("no {beginning}")).is_empty());
+        assert!(to("short").is_empty());
+    }
 }

@@ -17,6 +17,7 @@ mod tailed;
 #[cfg(test)]
 mod tests;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
@@ -26,11 +27,12 @@ use std::time::{Duration, Instant, SystemTime};
 use regex_lite::Regex;
 use tokio::runtime::Handle;
 
-use self::copies::{Copies, Stranger, Verdict};
+use self::copies::{Alike, Copies, Stranger, Verdict};
 use self::multiline::Multiline;
 use self::positions::Positions;
 use self::tailed::Tailed;
 use super::identity::{FileId, Identity, modified};
+use super::troubles::Troubles;
 use super::{
     FILE_HEADER_KEY, LINE_LENGTH_MAX, LINES_AT_ONCE, SourceContext, Starting, name_text,
     names_pattern, on_thread,
@@ -172,6 +174,7 @@ struct Tail {
     /// Files that were found, and may be copies.
     strangers: HashMap<FileId, Stranger>,
     copies: Copies,
+    troubles: Troubles,
     multiline: Option<Multiline>,
     /// Whether new files are read from their end: those of the first look, if they are to be.
     skips: bool,
@@ -239,6 +242,7 @@ impl Tail {
             files,
             strangers,
             copies,
+            troubles: Troubles::new(),
             multiline,
             skips,
             gone_patience: GONE_PATIENCE,
@@ -319,6 +323,7 @@ impl Tail {
         }
         self.close_quiet(handle);
         self.forget();
+        self.forget_troubles(&found);
         has_read
     }
 
@@ -338,18 +343,21 @@ impl Tail {
     }
 
     /// The files that match now, and the directories that are away: they cannot be looked into, or nothing is there.
-    fn look(&self) -> (BTreeMap<FileId, Found>, HashSet<PathBuf>) {
+    fn look(&mut self) -> (BTreeMap<FileId, Found>, HashSet<PathBuf>) {
         let mut found = BTreeMap::new();
         let folders = self.groups.iter().map(|group| group.directory.clone());
         let mut away: HashSet<PathBuf> = folders.collect();
-        for (index, group) in self.groups.iter().enumerate() {
-            let entries = match fs::read_dir(&group.directory) {
+        for index in 0..self.groups.len() {
+            let directory = self.groups[index].directory.clone();
+            let entries = match fs::read_dir(&directory) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    tracing::warn!(source = self.context.delivery.source(), directory = %group.directory.display(), %error, "cannot look for files");
+                    self.cannot_read(&directory, &error);
                     continue;
                 }
             };
+            self.troubles.end(&directory);
+            let group = &self.groups[index];
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
                 if !group.names.is_match(&name_text(&path)) {
                     continue;
@@ -362,7 +370,7 @@ impl Tail {
                     tracing::error!(source = self.context.delivery.source(), max = FILES_MAX, path = %path.display(), "there are too many files: some are not read");
                     return (found, away);
                 }
-                away.remove(&group.directory);
+                away.remove(&directory);
                 let id = FileId::of(&metadata);
                 found.entry(id).or_insert(Found { path, group: index, metadata });
             }
@@ -418,11 +426,15 @@ impl Tail {
         };
         let is_replaced = tailed.is_replaced(metadata);
         if !is_replaced && tailed.is_same(&file, path) {
+            if let Err(error) = tailed.identity.complete(&file) {
+                return self.cannot_read(path, &error);
+            }
             tailed.path = path.to_owned();
         } else {
             tracing::info!(source = self.context.delivery.source(), path = %path.display(), position = tailed.identity.position,
                 "a file was truncated or written anew, and is read from its start");
             let before = tailed.start_anew(path);
+            tailed.is_truncated = !is_replaced;
             if !is_replaced {
                 self.copies.note_truncated(id, before);
             }
@@ -457,34 +469,34 @@ impl Tail {
         if self.strangers.is_empty() {
             return;
         }
-        let unread = copies::unread(&self.files);
+        let present = self.files.values().filter(|tailed| found.contains_key(&tailed.id));
+        let alike = Alike::of(present);
         for (id, mut stranger) in std::mem::take(&mut self.strangers) {
             // One that is gone again cannot wait: it is read while it is open.
             let verdict = match found.contains_key(&id) {
-                true => self
-                    .copies
-                    .judge(&mut stranger, &self.files, &unread, |id| found.contains_key(id)),
+                true => self.copies.judge(&mut stranger, &self.files, &alike),
                 false => Verdict::New,
             };
-            let mut tailed = Tailed::new(id, stranger.path.clone());
-            match verdict {
+            let position = match verdict {
                 Verdict::Wait => {
                     self.strangers.insert(id, stranger);
                     continue;
                 }
-                Verdict::Copy(identity) => {
-                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position = identity.position,
+                Verdict::Copy { position } => {
+                    tracing::info!(source = self.context.delivery.source(), path = %stranger.path.display(), position,
                         "a file is the copy of one that was read and truncated, and is read on");
-                    tailed.identity = identity;
+                    position
                 }
-                // With marks, so that it is known again under another name.
-                Verdict::New => match Identity::of(&stranger.file, stranger.begin) {
-                    Ok(identity) => tailed.identity = identity,
-                    Err(error) => {
-                        self.cannot_read(&stranger.path, &error);
-                        continue;
-                    }
-                },
+                Verdict::New => stranger.begin,
+            };
+            let mut tailed = Tailed::new(id, stranger.path.clone());
+            // With marks, so that it is known again under another name.
+            match Identity::of(&stranger.file, position) {
+                Ok(identity) => tailed.identity = identity,
+                Err(error) => {
+                    self.cannot_read(&stranger.path, &error);
+                    continue;
+                }
             }
             tailed.group = Some(stranger.group);
             tailed.note_seen(&stranger.metadata);
@@ -493,8 +505,24 @@ impl Tail {
         }
     }
 
-    fn cannot_read(&self, path: &Path, error: &io::Error) {
-        tracing::warn!(source = self.context.delivery.source(), path = %path.display(), %error, "a file cannot be read");
+    /// Counts and tells that a file or a directory cannot be read now, unless that was told a moment ago.
+    fn cannot_read(&mut self, path: &Path, error: &io::Error) {
+        if self.troubles.add(path, &error.to_string()) {
+            self.context.delivery.counters().malformed.add(1);
+            tracing::error!(source = self.context.delivery.source(), path = %path.display(), %error,
+                "cannot be read: it is tried again at each look, and others are read");
+        }
+    }
+
+    /// Forgets the trouble with files that are neither found any more nor open.
+    fn forget_troubles(&mut self, found: &BTreeMap<FileId, Found>) {
+        let open = self.files.values().filter(|tailed| tailed.file.is_some());
+        let paths = LazyCell::new(|| {
+            let folders = self.groups.iter().map(|group| &*group.directory);
+            let found = found.values().map(|found| &*found.path);
+            folders.chain(found).chain(open.map(|tailed| &*tailed.path)).collect::<HashSet<&Path>>()
+        });
+        self.troubles.keep(|path| paths.contains(path));
     }
 
     fn note_in_time(&mut self) {

@@ -55,7 +55,7 @@ pub(super) struct Multiline {
     pattern: Regex,
     is_negated: bool,
     joins_next: bool,
-    pub(super) lines_max: usize,
+    lines_max: usize,
     bytes_max: usize,
     pub(super) timeout: Duration,
 }
@@ -114,7 +114,7 @@ impl Multiline {
     /// Makes events of lines, and leaves the last one if it may go on, unless `takes_last`. `position` is where the batch
     /// begins.
     pub(super) fn gather(&self, position: u64, batch: FileBatch, takes_last: bool) -> FileBatch {
-        let FileBatch { lines, mut end, mut raw } = batch;
+        let FileBatch { lines, mut end, mut raw, is_all } = batch;
         let mut events = Vec::new();
         let mut open: Option<Gathered> = None;
         // Whether the line before wants the next one.
@@ -146,7 +146,7 @@ impl Multiline {
             }
             None => {}
         }
-        FileBatch { lines: events, end, raw }
+        FileBatch { lines: events, end, raw, is_all }
     }
 
     fn has_room(&self, event: &Gathered, line: &FileLine) -> bool {

@@ -2,25 +2,28 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use super::super::SourceContext;
 use super::super::identity::FileId;
+use super::super::{BATCH_BYTES, SourceContext};
 use super::Tail;
 use super::multiline::Multiline;
 use super::tailed::Tailed;
-use crate::codec::file_lines::{FileBatch, FileLine, read_lines};
+use crate::codec::file_lines::{Bounds, FileBatch, FileLine, read_lines};
 use crate::event::Event;
 use crate::settings::Settings;
 
 impl Tail {
     /// Delivers the lines of one file; whether there were any.
     pub(super) fn read_file(&mut self, id: FileId, handle: &Handle) -> bool {
-        let mut has_read = false;
+        let mut has_read = self.pass_hole(id);
+        if has_read && self.context.stop.is_set() {
+            return true;
+        }
         for _ in 0..self.context.settings.number("maxBatchCount") {
             if !self.read_batch(id, false, handle) {
                 break;
@@ -33,6 +36,34 @@ impl Tail {
             }
         }
         has_read
+    }
+
+    /// Passes over the NULs that a truncated file begins with if its writer does not append: the writer goes on behind as
+    /// many bytes as there were before. Whether there are any.
+    fn pass_hole(&mut self, id: FileId) -> bool {
+        let Some(tailed) = self.files.get_mut(&id).filter(|tailed| tailed.is_truncated) else {
+            return false;
+        };
+        let begin = tailed.identity.position;
+        while tailed.is_truncated && !self.context.stop.is_set() {
+            let position = tailed.identity.position;
+            // What cannot be read is told of when lines are.
+            let nuls = tailed.file.as_ref().and_then(|file| nuls_at(file, position).ok());
+            let Some((nuls, is_over)) = nuls else { break };
+            tailed.is_truncated = !is_over;
+            if nuls.is_empty() {
+                break;
+            }
+            tailed.identity.advance(&nuls, position + nuls.len() as u64);
+        }
+        let bytes = tailed.identity.position - begin;
+        if bytes == 0 {
+            return false;
+        }
+        self.context.delivery.counters().malformed.add(1);
+        tracing::warn!(source = self.context.delivery.source(), path = %tailed.path.display(), bytes,
+            "a truncated file begins with NULs, which are passed over: its writer does not open it for appending");
+        true
     }
 
     /// Delivers the next events of one file; whether there were any. With `takes_rest` all that is there counts: a last line
@@ -52,6 +83,9 @@ impl Tail {
                 return false;
             }
         };
+        if self.troubles.end(&tailed.path) {
+            tracing::info!(source = self.context.delivery.source(), path = %tailed.path.display(), "a file can be read again");
+        }
         tailed.is_at_end = batch.end == position;
         if tailed.is_at_end {
             return false;
@@ -106,12 +140,13 @@ fn next_batch(
     tailed: &mut Tailed,
     takes_rest: bool,
 ) -> io::Result<FileBatch> {
-    let (position, line_max) = (tailed.identity.position, settings.size("maxLineLength"));
-    let mut lines_max = settings.size("batchSize");
+    let position = tailed.identity.position;
+    let (lines, line_bytes) = (settings.size("batchSize"), settings.size("maxLineLength"));
+    let mut bounds = Bounds { lines, bytes: BATCH_BYTES, line_bytes };
     loop {
         let file: &File = tailed.file.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let mut batch = read_lines(file, position, lines_max, line_max, takes_rest)?;
-        let is_all = batch.lines.len() < lines_max;
+        let mut batch = read_lines(file, position, bounds, takes_rest)?;
+        let is_all = batch.is_all;
         // The end of a line that was delivered without it.
         if batch.lines.first().is_some_and(|line| line.line.is_empty()) && tailed.is_in_line() {
             batch.lines.remove(0);
@@ -120,12 +155,22 @@ fn next_batch(
         let is_quiet = tailed.quiet_for().is_some_and(|time| time >= multiline.timeout);
         let takes_last = is_all && (takes_rest || is_quiet);
         let gathered = multiline.gather(position, batch, takes_last);
-        // More lines than an event may have are more than one event.
-        if gathered.end > position || is_all || lines_max > multiline.lines_max {
+        if gathered.end > position || is_all {
             return Ok(gathered);
         }
-        lines_max *= 2;
+        // An event may be longer than a batch. It has bounds of its own, and what is beyond is another event.
+        bounds.lines *= 2;
+        bounds.bytes *= 2;
     }
+}
+
+/// The NULs that are there, at most as many as a batch has bytes; and whether there is something else behind them.
+fn nuls_at(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = vec![0; BATCH_BYTES];
+    let count = file.read_at(&mut bytes, offset)?;
+    let other = bytes[..count].iter().position(|byte| *byte != 0);
+    bytes.truncate(other.unwrap_or(count));
+    Ok((bytes, other.is_some()))
 }
 
 fn events(

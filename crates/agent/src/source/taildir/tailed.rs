@@ -30,6 +30,8 @@ pub(super) struct Tailed {
     /// Whether it had no name any more when it was closed.
     pub(super) is_deleted: bool,
     pub(super) is_at_end: bool,
+    /// Whether it was truncated, and nothing was read of it since but NULs.
+    pub(super) is_truncated: bool,
     seen: Option<(u64, SystemTime)>,
     /// How long it was when it was asked last, while it is open.
     open_bytes: u64,
@@ -50,6 +52,7 @@ impl Tailed {
             is_gone: false,
             is_deleted: false,
             is_at_end: false,
+            is_truncated: false,
             seen: None,
             open_bytes: 0,
         }

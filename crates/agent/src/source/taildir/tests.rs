@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,6 +247,129 @@ fn copies_of_truncated_files_are_read_on_whenever_a_look_falls() {
         came.sort();
         assert_eq!(came, ["last", "unread"]);
     }
+}
+
+#[test]
+fn a_copy_is_known_also_if_little_was_read_before_or_after_a_start() {
+    let long: String = (0..500).map(|number| format!("line {number} of the log\n")).collect();
+    // What was read before a start, and after it; and whether Flume has noted it, without marks.
+    for (before, after, is_flumes) in
+        [("first\n", &*long, false), (&long, "short\n", false), (&long, "short\n", true)]
+    {
+        let mut tailing = Tailing::new("");
+        tailing.write("a.log", before);
+        while !tailing.look().is_empty() {}
+        tailing.tail.note();
+        if is_flumes {
+            fs::remove_file(tailing.folder.path().join("positions.marks")).expect("is there");
+        }
+        tailing.start_again();
+        tailing.append("a.log", after);
+        assert_eq!(tailing.look(), lines(after));
+        fs::copy(tailing.path("a.log"), tailing.path("a.log.1")).expect("is copied");
+        tailing.write("a.log", "");
+        assert!(tailing.look().is_empty(), "{is_flumes}: {after}");
+    }
+}
+
+#[test]
+fn the_hole_is_passed_over_that_a_writer_leaves_in_a_truncated_file() {
+    let mut tailing = Tailing::new("byteOffsetHeader = true");
+    tailing.write("a.log", "");
+    let writer = fs::OpenOptions::new().write(true).open(tailing.path("a.log")).expect("is there");
+    // It does not append: each line is behind what was written before, whatever was truncated.
+    let line = format!("{}\n", "x".repeat(99));
+    let mut end = 0;
+    let mut write = |count: usize| {
+        writer.write_all_at(line.repeat(count).as_bytes(), end).expect("is written");
+        end += 100 * count as u64;
+    };
+    let looked = |tailing: &mut Tailing| {
+        let came = tailing.look_for_events();
+        assert!(came.iter().all(|event| body(event) == line.trim_end()));
+        came.iter()
+            .map(|event| event.headers.get("byteoffset").map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    write(100_000);
+    assert_eq!(looked(&mut tailing).len(), 100_000);
+    for (round, is_seen_empty) in [(0, false), (1, true), (2, false)] {
+        fs::copy(tailing.path("a.log"), tailing.path(&format!("a.log.{round}")))
+            .expect("is copied");
+        writer.set_len(0).expect("is truncated");
+        if is_seen_empty {
+            assert!(looked(&mut tailing).is_empty());
+        }
+        write(1);
+        assert_eq!(looked(&mut tailing), [Some((10_000_000 + 100 * round).to_string())]);
+        assert_eq!(tailing.tail.context.delivery.counters().malformed.get(), round + 1);
+    }
+    // NULs elsewhere are the writer's.
+    tailing.write("b.log", "\0one\n");
+    assert_eq!(tailing.look(), ["\0one"]);
+    tailing.append("b.log", "\0two\n");
+    assert_eq!(tailing.look(), ["\0two"]);
+}
+
+#[test]
+fn a_batch_ends_also_at_a_bound_of_bytes() {
+    let batches =
+        |tailing: &Tailing| tailing.tail.context.delivery.counters().batches_received.get();
+    let line = format!("{}\n", "z".repeat(1_000_000));
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", line.repeat(20));
+    assert_eq!(tailing.look().len(), 20);
+    assert_eq!(batches(&tailing), 3);
+    // An event may be longer than the bound.
+    let mut tailing = with_traces("'multiline.maxBytes' = 100000000");
+    tailing.write("a.log", format!("first\n{}last\n", format!(" {line}").repeat(20)));
+    let came = tailing.look();
+    assert_eq!(came.iter().map(String::len).collect::<Vec<_>>(), [5 + 20 * 1_000_002]);
+}
+
+#[test]
+fn trouble_is_counted_and_told_once() {
+    let errors = |tailing: &Tailing| tailing.tail.context.delivery.counters().malformed.get();
+    let mut tailing = Tailing::new("");
+    tailing.write("a.log", "one\n");
+    assert_eq!(tailing.look(), ["one"]);
+    // It cannot be read through this.
+    let id = FileId::of(&fs::metadata(tailing.path("a.log")).expect("is there"));
+    let unreadable = fs::OpenOptions::new().write(true).open(tailing.path("a.log"));
+    tailing.tail.files.get_mut(&id).expect("is known").file = unreadable.ok();
+    for _ in 0..3 {
+        assert!(tailing.look().is_empty());
+        assert_eq!(errors(&tailing), 1);
+    }
+    tailing.append("a.log", "two\n");
+    assert_eq!(tailing.look(), ["two"]);
+    let (logs, away) = (tailing.folder.path().join("logs"), tailing.folder.path().join("away"));
+    for errors_before in [1, 2] {
+        fs::rename(&logs, &away).expect("is renamed");
+        for _ in 0..3 {
+            assert!(tailing.look().is_empty());
+            assert_eq!(errors(&tailing), errors_before + 1);
+        }
+        // It is told again when it was there between.
+        fs::rename(&away, &logs).expect("is renamed");
+        assert!(tailing.look().is_empty());
+    }
+}
+
+#[test]
+fn copies_are_known_of_many_files_that_are_truncated_at_once() {
+    const FILES: usize = 300;
+    let mut tailing = Tailing::new("");
+    for number in 0..FILES {
+        tailing.write(&format!("{number}.log"), format!("{number}: {REPORT}"));
+    }
+    assert_eq!(tailing.look().len(), FILES * lines(REPORT).len());
+    for number in 0..FILES {
+        let (path, copy) = (format!("{number}.log"), format!("{number}.log.1"));
+        fs::copy(tailing.path(&path), tailing.path(&copy)).expect("is copied");
+        tailing.write(&path, "");
+    }
+    assert!(tailing.look().is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What cannot be read or renamed for now.
+//! What cannot be read or renamed for now, of a source that reads files.
 //!
 //! It is tried again every few seconds, until somebody has mended it, and others are read meanwhile. It is told at once,
 //! and then now and then: a line for each try would hide all others.
