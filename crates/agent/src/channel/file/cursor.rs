@@ -116,3 +116,58 @@ impl Cursor {
         self.is_noted = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use logway_model::{LeaderEpoch, TimestampMs};
+    use logway_record::{BatchBuilder, Compression};
+
+    use super::super::codec::decode_batch;
+    use super::*;
+
+    fn add(cursor: &mut Cursor, offsets: Range<i64>) {
+        let mut builder = BatchBuilder::new(Compression::None)
+            .with_assignment(Offset(offsets.start), LeaderEpoch(0));
+        for offset in offsets {
+            let body = offset.to_string();
+            builder.append(TimestampMs(1), None, Some(body.as_bytes()), &[]).expect("is small");
+        }
+        let batch = Batch::parse(builder.finish().expect("a batch")).expect("our own");
+        let events = decode_batch(&batch).expect("our own");
+        cursor.add_batch(&batch, events);
+    }
+
+    fn take(cursor: &mut Cursor) -> Vec<i64> {
+        let mut taken = Vec::new();
+        cursor.take(&mut taken, usize::MAX);
+        taken.iter().map(|(offset, _)| offset.0).collect()
+    }
+
+    #[test]
+    fn a_batch_that_lies_before_does_not_take_it_back() {
+        let mut cursor = Cursor::new(Offset(0), Done::default());
+        add(&mut cursor, 0..5);
+        add(&mut cursor, 0..3);
+        assert_eq!(cursor.next, Offset(5));
+        add(&mut cursor, 3..8);
+        assert_eq!(take(&mut cursor), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_lost_is_counted_without_what_was_done_with_before() {
+        let mut done = Done::default();
+        done.insert_range(Offset(4)..Offset(8));
+        let mut cursor = Cursor::new(Offset(0), done);
+        add(&mut cursor, 0..2);
+        assert_eq!(cursor.pass(Offset(2)..Offset(10)), 4);
+        add(&mut cursor, 10..12);
+        assert_eq!(take(&mut cursor), [0, 1, 10, 11]);
+        cursor.commit(&[Offset(10), Offset(11)]);
+        // After a restart, that is not come by again.
+        let (low, noted) = cursor.take_note().expect("there is news");
+        assert_eq!((low, noted.to_text(low, 100)), (Offset(0), "2+10".to_owned()));
+        assert!(cursor.take_note().is_none());
+        cursor.commit(&[Offset(0), Offset(1)]);
+        assert_eq!(cursor.low(), Offset(12));
+    }
+}

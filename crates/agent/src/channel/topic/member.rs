@@ -276,8 +276,12 @@ impl Member {
             left.extend(offset.filter(|offset| offset.0 > 0).map(|o| (partition.clone(), o)));
         }
         if !left.is_empty() {
-            let seen = self.read_ids(left).await?;
-            self.seen.extend(seen);
+            match self.read_ids(left).await {
+                Ok(seen) => self.seen.extend(seen),
+                // What was committed is of a topic that was deleted since, and longer.
+                Err(ClientError::OffsetOutOfRange { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
