@@ -1,14 +1,17 @@
-//! What can still be read of a channel's log behind damage.
+//! What can still be read of a channel's log behind damage, when it is opened and when it is read.
 //!
 //! The log gives nothing of a batch that is damaged, nor of one that is gone. Here its segments are walked from
 //! outside, which finds the next good batch whatever is before it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use logway_log::LogError;
-use logway_log::fs::RealFs;
+use logway_log::checkpoint::clean_shutdown::{self, CLEAN_SHUTDOWN_FILE};
+use logway_log::checkpoint::offset_checkpoint::{self, RECOVERY_POINT_FILE};
+use logway_log::fs::{Fs, OpenMode, RealFs};
 use logway_log::inspect::{SegmentFile, Walked, partition_dirs, segments};
-use logway_model::Offset;
+use logway_model::{Offset, TopicPartition};
 use logway_record::Batch;
 
 use super::file::decode_batch;
@@ -95,4 +98,76 @@ impl Walk {
     fn note(&mut self, place: Place, reason: String) {
         self.damage.get_or_insert((place, reason));
     }
+}
+
+/// Has the log keep what is good behind damage, before it is opened.
+///
+/// After a crash a log is cut off at the first bad batch behind its recovery point, with all that follows: a crash may
+/// have torn what was written last. A channel syncs each put before it answers. So good batches behind bad ones say
+/// that those were damaged, unless several puts shared the sync that a power cut came before, and nobody was
+/// told of those. The recovery point is noted behind the last good batch: then what is damaged stays where it is,
+/// is counted when it is come by, and what is behind it is read.
+pub(super) fn vouch_for_what_is_behind_damage(dir: &Path) -> Result<(), LogError> {
+    if !RealFs.exists(dir).map_err(failed("look for", dir))? {
+        return Ok(());
+    }
+    // Where another process has it, opening the log says so.
+    let Ok(_lock) = RealFs.lock(&dir.join(".lock")) else { return Ok(()) };
+    if clean_shutdown::is_marked(&RealFs, &dir.join(CLEAN_SHUTDOWN_FILE))? {
+        return Ok(());
+    }
+    let path = dir.join(RECOVERY_POINT_FILE);
+    // Without recovery points nothing is cut off that good batches follow.
+    let Ok(Some(mut points)) = offset_checkpoint::read(&RealFs, &path) else { return Ok(()) };
+    let mut is_changed = false;
+    for partition_dir in partition_dirs(&RealFs, dir)? {
+        let name = partition_dir.file_name().and_then(|name| name.to_str());
+        let Some(partition) = name.and_then(TopicPartition::from_dir_name) else { continue };
+        let point = points.get(&partition).copied().unwrap_or(Offset::ZERO);
+        if point < Offset::ZERO {
+            continue;
+        }
+        if let Some(end) = end_behind_damage(&partition_dir, point)? {
+            tracing::error!(path = %partition_dir.display(), from = point.0, to = end.0, "the log of a channel is damaged, and good behind that: what can be read is kept");
+            points.insert(partition, end);
+            is_changed = true;
+        }
+    }
+    if is_changed { offset_checkpoint::write(&RealFs, &path, &points) } else { Ok(()) }
+}
+
+/// The end of the last good batch, if there is damage before it that is not before `point`. What is good is on stable
+/// storage then.
+fn end_behind_damage(dir: &Path, point: Offset) -> Result<Option<Offset>, LogError> {
+    let files = segments(&RealFs, dir)?;
+    let first = files.partition_point(|file| file.base_offset <= point).saturating_sub(1);
+    let (mut end, mut is_damaged, mut found) = (None, false, None);
+    for file in &files[first..] {
+        for walked in file.batches(&RealFs)? {
+            let next = end.unwrap_or(file.base_offset);
+            let is_behind_point = next >= point;
+            let Walked::Batch(placed) = walked? else {
+                is_damaged |= is_behind_point;
+                continue;
+            };
+            let (base, batch_end) = (placed.batch.base_offset(), placed.batch.last_offset() + 1);
+            is_damaged |= is_behind_point && base != next;
+            if base >= next {
+                found = is_damaged.then_some(batch_end).or(found);
+                end = Some(batch_end);
+            }
+        }
+    }
+    if found.is_some() {
+        for file in &files[first..] {
+            let opened = RealFs.open(&file.path, OpenMode::ReadWrite);
+            let opened = opened.map_err(failed("open", &file.path))?;
+            opened.sync_data().map_err(failed("sync", &file.path))?;
+        }
+    }
+    Ok(found)
+}
+
+fn failed(op: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LogError {
+    move |source| LogError::Io { op, path: path.to_owned(), source: Arc::new(source) }
 }

@@ -2,32 +2,41 @@
 //!
 //! A put is one record batch, so that it is there as a whole or not at all, and completes when it is on stable
 //! storage. Puts that come together share a sync. What has been taken and committed is behind the log start,
-//! which follows in the background: after a crash some events are taken again, and none is missed.
+//! or noted beside the log if events before it are not. Both follow in the background: after a crash some events
+//! are taken again, and none is missed.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod codec;
+mod cursor;
+mod done;
+mod note;
+mod opening;
+
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_log::{
-    AppendBatches, Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, ReadRequest,
-};
-use logway_model::{
-    BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName,
-    TopicPartition, Uuid,
-};
-use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit, Header, RecordError};
+use logway_log::{AppendBatches, Finding, Log, LogDir, LogError, ReadRequest};
+use logway_model::{LeaderEpoch, Offset};
+use logway_record::Batches;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+pub(super) use self::codec::decode_batch;
+use self::codec::encode;
+use self::cursor::Cursor;
+pub(super) use self::done::Done;
+use self::note::NoteFile;
+use self::opening::{no_log, open_log};
 use super::damage::find_behind;
 use super::memory::bytes_of;
 use super::room::{Claim, Room};
 use crate::declaration::{Declaration, Fallback, Key, Kind, Role, key};
 use crate::error::{ChannelError, StartError, because};
-use crate::event::{Event, Headers};
+use crate::event::Event;
 use crate::settings::Settings;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -113,6 +122,9 @@ pub(super) const FILES: &[Key] = &[
 /// What a put may have: it is one batch in memory, twice.
 pub(super) const TRANSACTION_BYTES_MAX: u64 = 64 << 20;
 
+/// How often is noted what was committed although events before it were not.
+const NOTE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The most of a log that is read at once.
 const READ_BYTES: u64 = 1 << 20;
 
@@ -134,8 +146,11 @@ pub(super) struct FileQueue {
     log: Arc<Log>,
     dir: Arc<Dir>,
     cursor: Arc<Mutex<Cursor>>,
-    /// The log start has to follow.
+    note: Arc<NoteFile>,
+    /// The log start and the note have to follow.
     committed: Arc<Notify>,
+    /// Events that were gone when the log was opened. They hold room until the first take.
+    gone: AtomicU64,
     /// Events that could not be read, and that nobody has counted yet.
     lost: AtomicU64,
     follower: JoinHandle<()>,
@@ -147,39 +162,6 @@ struct Dir(LogDir);
 impl std::fmt::Debug for Dir {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Dir({})", self.0.path().display())
-    }
-}
-
-/// How far the log has been taken. Offsets below `next` are in `ready`, in `taken`, or done with.
-#[derive(Debug)]
-struct Cursor {
-    /// The first offset that is not in memory.
-    next: Offset,
-    ready: BTreeMap<Offset, Event>,
-    ready_bytes: usize,
-    taken: BTreeSet<Offset>,
-}
-
-impl Cursor {
-    /// Everything before is done with.
-    fn low(&self) -> Offset {
-        let ready = self.ready.first_key_value().map(|(offset, _)| *offset);
-        let taken = self.taken.first().copied();
-        [ready, taken].into_iter().flatten().min().unwrap_or(self.next).min(self.next)
-    }
-
-    fn add(&mut self, offset: Offset, event: Event) {
-        self.ready_bytes += event.size_bytes();
-        self.ready.insert(offset, event);
-    }
-
-    /// Adds the events of a batch that are next.
-    fn add_batch(&mut self, batch: &Batch, events: Vec<(Offset, Event)>) {
-        let first = self.next;
-        for (offset, event) in events.into_iter().filter(|(offset, _)| *offset >= first) {
-            self.add(offset, event);
-        }
-        self.next = batch.header().next_offset();
     }
 }
 
@@ -201,14 +183,23 @@ impl FileQueue {
         let opened = tokio::task::spawn_blocking(move || open_log(&opening, segment_bytes)).await;
         let opened = opened.map_err(because("the log was not opened"))?;
         let (dir, log) = opened.map_err(|error| no_log(&path, &error))?;
-        let next = log.log_start_offset();
-        let cursor =
-            Cursor { next, ready: BTreeMap::new(), ready_bytes: 0, taken: BTreeSet::new() };
-        let (cursor, committed) = (Arc::new(Mutex::new(cursor)), Arc::new(Notify::new()));
-        let follower =
-            tokio::spawn(follow(Arc::clone(&log), Arc::clone(&cursor), Arc::clone(&committed)));
+        let range = log.log_start_offset()..log.log_end_offset();
+        let note = Arc::new(NoteFile::new(&path, dir.directory_id()));
+        let gone = missing_before(&settings.name, &dir, range.start, &note.read());
+        let done = read_note(&note, range.clone()).map_err(|error| no_log(&path, &error))?;
+        let held = u64::try_from(range.end - range.start).unwrap_or(0) - done.count();
+        let cursor = Arc::new(Mutex::new(Cursor::new(range.start, done)));
+        let committed = Arc::new(Notify::new());
+        let follower = Follower {
+            channel: settings.name.clone(),
+            log: Arc::clone(&log),
+            cursor: Arc::clone(&cursor),
+            note: Arc::clone(&note),
+            committed: Arc::clone(&committed),
+        };
+        let follower = tokio::spawn(follower.run());
         let room = Room::new(&settings.name, events_max, i64::MAX as u64);
-        room.found(u64::try_from(log.log_end_offset().0 - next.0).unwrap_or(0), 0);
+        room.found(held + gone, 0);
         Ok(FileQueue {
             room,
             channel: settings.name.clone(),
@@ -217,14 +208,16 @@ impl FileQueue {
             log,
             dir: Arc::new(Dir(dir)),
             cursor,
+            note,
             committed,
+            gone: AtomicU64::new(gone),
             lost: AtomicU64::new(0),
             follower,
         })
     }
 
     fn cursor(&self) -> MutexGuard<'_, Cursor> {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cursor)
     }
 
     /// A name that an event keeps, however often it is taken.
@@ -277,24 +270,25 @@ impl FileQueue {
             for (index, event) in events.into_iter().enumerate() {
                 cursor.add(outcome.base_offset + index as i64, event);
             }
-            cursor.next = outcome.last_offset + 1;
+            cursor.go_on_at(outcome.last_offset + 1);
         }
         Ok(())
     }
 
-    /// Takes what is next, perhaps nothing.
+    /// Takes what is next, perhaps nothing. It goes on behind what is in memory: what was put back may be refused for
+    /// ever, and must not be all that is taken.
     pub(super) fn take(&self, max: usize) -> Result<Vec<(Offset, Event)>, ChannelError> {
+        self.lose(self.gone.swap(0, Ordering::Relaxed));
         let mut cursor = self.cursor();
-        if cursor.ready.is_empty() {
-            self.read_ahead(&mut cursor)?;
-        }
         let mut taken = Vec::new();
-        while taken.len() < max
-            && let Some((offset, event)) = cursor.ready.pop_first()
-        {
-            cursor.ready_bytes -= event.size_bytes();
-            cursor.taken.insert(offset);
-            taken.push((offset, event));
+        cursor.take(&mut taken, max);
+        if taken.len() < max {
+            let read = self.read_ahead(&mut cursor);
+            // What was taken is not held back by what cannot be read behind it.
+            if taken.is_empty() {
+                read?
+            }
+            cursor.take(&mut taken, max);
         }
         Ok(taken)
     }
@@ -339,14 +333,12 @@ impl FileQueue {
         let behind = find_behind(&self.path, from, upper_bound);
         let behind = behind.map_err(|error| self.failed(error))?;
         let resumed = behind.batch.as_ref().map_or(upper_bound, |(batch, _)| batch.base_offset());
-        cursor.next = resumed.max(from);
+        let lost = cursor.pass(from..resumed.max(from));
         if let Some((batch, events)) = behind.batch {
             cursor.add_batch(&batch, events);
         }
-        let lost = u64::try_from(resumed - from).unwrap_or(0);
         if lost > 0 {
-            self.room.give_back(lost, 0);
-            self.lost.fetch_add(lost, Ordering::Relaxed);
+            self.lose(lost);
             self.committed.notify_one();
             tracing::error!(
                 channel = self.channel, path = %behind.path.display(), position = behind.position, events = lost,
@@ -356,6 +348,13 @@ impl FileQueue {
         Ok(())
     }
 
+    fn lose(&self, events: u64) {
+        if events > 0 {
+            self.room.give_back(events, 0);
+            self.lost.fetch_add(events, Ordering::Relaxed);
+        }
+    }
+
     /// How many events were lost since this was last asked.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
@@ -363,26 +362,19 @@ impl FileQueue {
 
     /// What was taken is done with.
     pub(super) fn commit(&self, offsets: &[Offset]) {
-        let mut cursor = self.cursor();
-        for offset in offsets {
-            cursor.taken.remove(offset);
-        }
-        drop(cursor);
+        self.cursor().commit(offsets);
         self.committed.notify_one();
     }
 
     /// What was taken is next again.
     pub(super) fn put_back(&self, events: Vec<(Offset, Event)>) {
-        let mut cursor = self.cursor();
-        for (offset, event) in events {
-            cursor.taken.remove(&offset);
-            cursor.add(offset, event);
-        }
+        self.cursor().put_back(events);
     }
 
     /// Notes how far it was taken, and closes the files.
     pub(super) async fn close(&self) {
         self.follower.abort();
+        write_note(&self.channel, &self.cursor, &self.note).await;
         let low = self.cursor().low();
         if let Err(error) = self.log.delete_records_before(low).await {
             tracing::error!(channel = self.channel, %error, "what was taken last will be taken again");
@@ -405,72 +397,82 @@ impl Drop for FileQueue {
     }
 }
 
-/// Has the log start follow what was committed, with one change on its way at a time.
-async fn follow(log: Arc<Log>, cursor: Arc<Mutex<Cursor>>, committed: Arc<Notify>) {
-    const PAUSE: Duration = Duration::from_millis(20);
-    loop {
-        committed.notified().await;
-        let low = cursor.lock().unwrap_or_else(PoisonError::into_inner).low();
-        if low > log.log_start_offset()
-            && let Err(error) = log.delete_records_before(low).await
-        {
-            tracing::error!(offset = low.0, %error, "it cannot be noted what was taken from a channel");
+/// Has the log start, and the note beside the log, follow what was committed.
+struct Follower {
+    log: Arc<Log>,
+    channel: String,
+    cursor: Arc<Mutex<Cursor>>,
+    note: Arc<NoteFile>,
+    committed: Arc<Notify>,
+}
+
+impl Follower {
+    /// Runs for ever, with one change on its way at a time.
+    async fn run(self) {
+        const PAUSE: Duration = Duration::from_millis(20);
+        let mut note_at = Instant::now();
+        loop {
+            let has_note = lock(&self.cursor).has_note();
+            tokio::select! {
+                () = self.committed.notified() => {}
+                () = tokio::time::sleep_until(note_at), if has_note => {}
+            }
+            let low = lock(&self.cursor).low();
+            if low > self.log.log_start_offset()
+                && let Err(error) = self.log.delete_records_before(low).await
+            {
+                tracing::error!(offset = low.0, %error, "it cannot be noted what was taken from a channel");
+            }
+            if note_at <= Instant::now() && lock(&self.cursor).has_note() {
+                write_note(&self.channel, &self.cursor, &self.note).await;
+                note_at = Instant::now() + NOTE_INTERVAL;
+            }
+            // Commits of the meantime share the next change.
+            tokio::time::sleep(PAUSE).await;
         }
-        // Commits of the meantime share the next change.
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn open_log(path: &Path, segment_bytes: u64) -> Result<(LogDir, Arc<Log>), LogError> {
-    let topic = TopicName::new("channel").expect("is a topic's name");
-    let partition = TopicPartition::new(topic, PartitionId(0));
-    let config = Arc::new(LogConfig {
-        segment_bytes: u32::try_from(segment_bytes).unwrap_or(u32::MAX),
-        retention_ms: None,
-        segment_ms: i64::MAX as u64,
-        max_message_bytes: i32::MAX as u32,
-        file_delete_delay_ms: 0,
-        ..LogConfig::default()
+/// Writes down what was committed although events before it were not, if that has changed.
+async fn write_note(channel: &str, cursor: &Arc<Mutex<Cursor>>, file: &Arc<NoteFile>) {
+    let (cursor, file) = (Arc::clone(cursor), Arc::clone(file));
+    let written = tokio::task::spawn_blocking(move || {
+        file.write_latest(|| lock(&cursor).take_note()).inspect_err(|_| lock(&cursor).keep_note())
     });
-    let cluster = cluster_id();
-    let options = LogDirOptions {
-        default_config: Arc::clone(&config),
-        sync_threads_max: 1,
-        recovery_threads: 1,
-        checkpoint_interval: Duration::from_secs(10),
-        retention_check_interval: Duration::from_secs(5),
-        ..LogDirOptions::new(path, BrokerId(0), cluster)
-    };
-    let dir = LogDir::open(options, LogMetrics::default())?;
-    if let Some(error) = dir.failed_log(&partition) {
-        return Err(error);
+    if let Ok(Err(error)) = written.await {
+        tracing::error!(channel, %error, "some of what was taken may be taken again after a restart");
     }
-    let log = dir.create_log(
-        partition,
-        TopicId(Uuid::from_random(*b"events that wait")),
-        Arc::clone(&config),
-    )?;
-    log.set_config(config);
-    Ok((dir, log))
 }
 
-/// The directories of all channels say that they are of this cluster.
-fn cluster_id() -> ClusterId {
-    ClusterId(Uuid::from_random(*b"logway's channel"))
+fn lock(cursor: &Mutex<Cursor>) -> MutexGuard<'_, Cursor> {
+    cursor.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a channel's log cannot be opened, in words that are not a broker's.
-fn no_log(path: &Path, error: &LogError) -> StartError {
-    match error {
-        LogError::IdentityMissing { dir } => format!(
-            "{}/meta.properties is gone: put it back, or write it anew with the lines version=1, node.id=0, cluster.id={} \
-             and directory.id={}",
-            dir.display(),
-            cluster_id(),
-            logway_log::random_uuid(),
-        ),
-        error => format!("{}: {error}", path.display()),
+/// What was done with before this process, of the offsets that the log has. What the note says of others is forgotten:
+/// they are given to other events yet.
+fn read_note(file: &NoteFile, range: Range<Offset>) -> Result<Done, LogError> {
+    let mut done = file.read();
+    let is_beyond = done.count_in(range.end..Offset::LIMIT) > 0;
+    done.keep_only(range.clone());
+    if is_beyond {
+        file.write_latest(|| Some((range.start, done.clone())))?;
     }
+    Ok(done)
+}
+
+/// How many events were before the log's first segment, and are gone with the segments in which they were.
+fn missing_before(channel: &str, dir: &LogDir, start: Offset, done: &Done) -> u64 {
+    let mut lost = 0;
+    for finding in &dir.recovery_report().findings {
+        let &Finding::Missing { ref path, from, to } = finding else { continue };
+        let to = to.min(start);
+        if from < to {
+            let events = u64::try_from(to - from).unwrap_or(0) - done.count_in(from..to);
+            lost += events;
+            tracing::error!(channel, path = %path.display(), from = from.0, to = to.0, events, "a file of the channel is gone, and its events are lost");
+        }
+    }
+    lost
 }
 
 fn warn_of_flumes_files(channel: &str, data: &Path) {
@@ -485,41 +487,4 @@ fn warn_of_flumes_files(channel: &str, data: &Path) {
         tracing::warn!(channel, directory = %data.display(),
             "files of Flume's own file channel are here: they are not read, Flume has to empty them");
     }
-}
-
-fn encode(events: &[Event]) -> Result<Batch, RecordError> {
-    let mut builder = BatchBuilder::new(Compression::None);
-    let now = now();
-    for event in events {
-        let header = |(name, value): (&str, &str)| {
-            Header::new(name.as_bytes().to_vec(), Some(Bytes::copy_from_slice(value.as_bytes())))
-        };
-        let headers: Vec<Header> = event.headers.iter().map(header).collect();
-        builder.append(now, None, Some(&event.body), &headers)?;
-    }
-    let mut bytes = builder.finish()?;
-    Batch::split_first(&mut bytes)
-}
-
-/// The events of a batch with their offsets.
-pub(super) fn decode_batch(batch: &Batch) -> Result<Vec<(Offset, Event)>, RecordError> {
-    let records = batch.records(DecodeLimit::DEFAULT)?;
-    let decoded = records
-        .map(|record| record.map(|record| (record.offset, decode(record.value, &record.headers))));
-    decoded.collect()
-}
-
-fn decode(value: Option<Bytes>, headers: &[Header]) -> Event {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let headers = headers
-        .iter()
-        .map(|header| (text(&header.key), header.value.as_deref().map(text).unwrap_or_default()));
-    // A copy: or one event that waits would keep its whole batch in memory.
-    let body = value.map(|value| Bytes::copy_from_slice(&value)).unwrap_or_default();
-    Event { headers: headers.collect::<Headers>(), body }
-}
-
-fn now() -> TimestampMs {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    TimestampMs(since.map_or(0, |since| since.as_millis() as i64))
 }

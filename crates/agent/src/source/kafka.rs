@@ -120,7 +120,8 @@ async fn read(
     let batch_max = settings.size("batchSize");
     let format = Format::of(settings);
     let mut member = GroupConsumer::open(client, group, topics.clone(), options).await?;
-    loop {
+    // Records that were fetched before others got their partitions are left to them.
+    'events: loop {
         let event = tokio::select! {
             () = context.stop.wait() => return member.close().await,
             event = member.next() => event?,
@@ -136,27 +137,91 @@ async fn read(
                         let offset = record.offset;
                         batch.push(to_event(context, &format, &partition, record));
                         if batch.len() == batch_max {
-                            if !context
-                                .delivery
-                                .insist(std::mem::take(&mut batch), &context.stop)
-                                .await
-                            {
-                                return member.close().await;
+                            let batch = std::mem::take(&mut batch);
+                            match deliver(context, &mut member, batch).await? {
+                                Delivered::Yes => {}
+                                Delivered::Stopped => return member.close().await,
+                                Delivered::NotOurs => continue 'events,
                             }
                             member.consumed(&partition, offset + 1);
                             // What was fetched at once may take long to be delivered.
-                            member.commit_in_time().await?;
+                            if !member.commit_in_time().await? {
+                                continue 'events;
+                            }
                         }
                     }
-                    if !batch.is_empty() && !context.delivery.insist(batch, &context.stop).await {
-                        return member.close().await;
+                    match deliver(context, &mut member, batch).await? {
+                        Delivered::Yes => {}
+                        Delivered::Stopped => return member.close().await,
+                        Delivered::NotOurs => continue 'events,
                     }
                     member.consumed(&partition, next);
+                }
+                FetchEvent::Recreated { partition, from, to, .. } => {
+                    tracing::warn!(source = context.delivery.source(), %partition, from = from.0, to = to.0, "the topic was deleted and made again: what was not read of it is gone, and the new one is read from its start");
                 }
                 FetchEvent::Skipped { partition, from, to } => {
                     tracing::warn!(source = context.delivery.source(), %partition, from = from.0, to = to.0, "records are gone before they were read");
                 }
             }
+        }
+    }
+}
+
+/// What became of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delivered {
+    Yes,
+    /// The source is to stop.
+    Stopped,
+    /// The partitions are not this member's any more: whoever has them reads the events again.
+    NotOurs,
+}
+
+/// Delivers events, however long that takes.
+async fn deliver(
+    context: &SourceContext,
+    member: &mut GroupConsumer,
+    events: Vec<Event>,
+) -> Result<Delivered, ClientError> {
+    if events.is_empty() {
+        return Ok(Delivered::Yes);
+    }
+    while_member(member, context.delivery.insist(events, &context.stop)).await
+}
+
+/// Who gives signs of life to a group.
+trait Holds {
+    /// Gives them until something happens. Cancel safe.
+    fn hold(&mut self) -> impl Future<Output = Result<Option<GroupEvent>, ClientError>> + Send;
+}
+
+impl Holds for GroupConsumer {
+    fn hold(&mut self) -> impl Future<Output = Result<Option<GroupEvent>, ClientError>> + Send {
+        GroupConsumer::hold(self)
+    }
+}
+
+/// Waits for a delivery. A member that gave no sign meanwhile would be taken for stuck, and others would read what it
+/// goes on to deliver.
+async fn while_member(
+    member: &mut impl Holds,
+    delivery: impl Future<Output = bool>,
+) -> Result<Delivered, ClientError> {
+    tokio::pin!(delivery);
+    loop {
+        let event = tokio::select! {
+            biased;
+            is_delivered = &mut delivery => {
+                return Ok(if is_delivered { Delivered::Yes } else { Delivered::Stopped });
+            }
+            event = member.hold() => event?,
+        };
+        match event {
+            Some(GroupEvent::Lost | GroupEvent::Revoked | GroupEvent::Assigned(_)) => {
+                return Ok(Delivered::NotOurs);
+            }
+            Some(GroupEvent::Fetched(_)) | None => {}
         }
     }
 }
@@ -220,4 +285,39 @@ fn to_event(
         event.headers.set("key", key);
     }
     event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives the events, and is silent when there are no more; says when.
+    struct Member {
+        events: Vec<Option<GroupEvent>>,
+        silent: Option<tokio::sync::oneshot::Sender<()>>,
+    }
+
+    impl Holds for Member {
+        async fn hold(&mut self) -> Result<Option<GroupEvent>, ClientError> {
+            if let Some(event) = self.events.pop() {
+                return Ok(event);
+            }
+            self.silent.take().expect("once").send(()).expect("it is waited for");
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_channels_stays_a_member_and_gives_up_what_is_of_others() {
+        // It is delivered only after the member was held.
+        let (silent, delivered) = tokio::sync::oneshot::channel();
+        let mut member = Member { events: vec![None, None], silent: Some(silent) };
+        let outcome = while_member(&mut member, async { delivered.await.is_ok() }).await;
+        assert_eq!(outcome.expect("a member"), Delivered::Yes);
+        for event in [GroupEvent::Lost, GroupEvent::Revoked] {
+            let mut member = Member { events: vec![Some(event)], silent: None };
+            let outcome = while_member(&mut member, std::future::pending()).await;
+            assert_eq!(outcome.expect("no error"), Delivered::NotOurs);
+        }
+    }
 }

@@ -164,14 +164,23 @@ async fn a_file_channel_keeps_what_was_not_committed() {
 
 /// Who does as the error says has the events.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_channel_whose_identity_is_gone_says_how_to_make_it_anew() {
+async fn a_channel_whose_identity_is_gone_or_damaged_says_how_to_make_it_anew() {
+    for is_damaged in [false, true] {
+        make_identity_anew(is_damaged).await;
+    }
+}
+
+async fn make_identity_anew(is_damaged: bool) {
     let folder = tempfile::tempdir().expect("is made");
     let channel = open_file(folder.path(), "").await;
     put(&channel, 0..10).await;
     channel.close().await;
     drop(channel);
     let path = folder.path().join("logway-channel/meta.properties");
-    std::fs::remove_file(&path).expect("is removed");
+    match is_damaged {
+        false => std::fs::remove_file(&path).expect("is removed"),
+        true => std::fs::write(&path, [0xff; 80]).expect("is written"),
+    }
     let text = format!(
         "[channels.c]\ntype = 'file'\ndataDirs = '{}'\n[sinks.k]\ntype = 'null'\nchannel = 'c'\n",
         folder.path().display()
@@ -260,6 +269,156 @@ async fn a_log_that_lost_its_middle_and_its_end_gives_what_is_left() {
     assert!(found.ends_with(&events(1000..1010)), "{found:?}");
     assert_eq!(found.len() as u64 + lost(&channel), held + 10);
     assert!(found.len() >= 700 && lost(&channel) >= 220, "{} {}", found.len(), lost(&channel));
+    channel.close().await;
+}
+
+/// The numbers of all that a channel gives.
+async fn numbers(channel: &Arc<Channel>) -> Vec<u32> {
+    let number = |event: Event| {
+        let number = event.headers.get("n").expect("has one").parse();
+        number.expect("is one")
+    };
+    take_all(channel).await.into_iter().map(number).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_delivered_behind_what_was_not_is_not_delivered_again() {
+    for is_killed in [false, true] {
+        let folder = tempfile::tempdir().expect("is made");
+        let channel = open_file(folder.path(), "").await;
+        put(&channel, 0..100).await;
+        let mut refused = channel.take(10, SOON).await.expect("is taken");
+        // 3 and 7 are refused.
+        for index in [9, 8, 6, 5, 4, 2, 1, 0] {
+            refused.commit_one(index);
+        }
+        let held = channel.take(10, SOON).await.expect("is taken");
+        channel.take(50, SOON).await.expect("is taken").commit().await.expect("is committed");
+        if is_killed {
+            // What a kill leaves is what was written down by then, without another commit.
+            let note = folder.path().join("logway-channel/delivered");
+            let is_noted = || std::fs::read_to_string(&note).is_ok_and(|note| note.contains("+50"));
+            while !is_noted() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        drop((refused, held));
+        if !is_killed {
+            channel.close().await;
+        }
+        drop(channel);
+
+        let channel = open_file(folder.path(), "").await;
+        assert_eq!(channel.len(), 42);
+        let expected: Vec<u32> = [3, 7].into_iter().chain(10..20).chain(70..100).collect();
+        assert_eq!(numbers(&channel).await, expected);
+        assert_eq!((channel.len(), lost(&channel)), (0, 0));
+        channel.close().await;
+    }
+}
+
+fn large(numbers: std::ops::Range<u32>, body_bytes: usize) -> Vec<Event> {
+    let with_body = |event: Event| Event { body: vec![b'y'; body_bytes].into(), ..event };
+    events(numbers).into_iter().map(with_body).collect()
+}
+
+async fn put_large(channel: &Arc<Channel>, numbers: std::ops::Range<u32>, body_bytes: usize) {
+    for number in numbers {
+        let events = large(number..number + 1, body_bytes);
+        channel.reserve(&events).await.expect("there is room").put(events).await.expect("is put");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_for_ever_does_not_hold_up_what_is_on_the_disk_behind_it() {
+    let folder = tempfile::tempdir().expect("is made");
+    let channel = open_file(folder.path(), "").await;
+    put_large(&channel, 0..4, 2 << 20).await;
+    channel.close().await;
+    drop(channel);
+    let channel = open_file(folder.path(), "").await;
+    for passed in 1..4 {
+        let mut taken = channel.take(100, SOON).await.expect("is taken");
+        if taken.events.len() < 2 {
+            // It is refused, and goes back.
+            drop(taken);
+            taken = channel.take(100, SOON).await.expect("is taken");
+        }
+        assert!(taken.events.len() >= 2, "the first is all that is taken");
+        assert_eq!(taken.commit_one(1).headers.get("n"), Some(passed.to_string().as_str()));
+    }
+    assert_eq!(channel.len(), 1);
+    channel.close().await;
+}
+
+/// So many events of 100 kB in segments of 1 MiB, which are closed in order, or left by a kill.
+async fn three_segments(folder: &Path, is_closed: bool) -> Vec<std::path::PathBuf> {
+    let channel = open_file(folder, "maxFileSize = 1048576").await;
+    put_large(&channel, 0..30, 100_000).await;
+    if is_closed {
+        channel.close().await;
+    }
+    drop(channel);
+    let files = std::fs::read_dir(folder.join("logway-channel/channel-0")).expect("is there");
+    let files = files.map(|entry| entry.expect("is read").path());
+    let mut segments: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    segments.sort();
+    assert_eq!(segments.len(), 3);
+    segments
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_costs_its_own_batch_alone_also_right_before_a_kill() {
+    for (what, is_closed) in [
+        ("flip", false),
+        ("flip", true),
+        ("first", false),
+        ("first", true),
+        ("again", false),
+        ("again", true),
+    ] {
+        let folder = tempfile::tempdir().expect("is made");
+        let segments = three_segments(folder.path(), is_closed).await;
+        match what {
+            "flip" => {
+                let mut bytes = std::fs::read(&segments[2]).expect("is there");
+                bytes[50_000] ^= 1;
+                std::fs::write(&segments[2], bytes).expect("is written");
+            }
+            "first" => std::fs::remove_file(&segments[0]).expect("is there"),
+            // What is at the end of the first was there before, and the second is gone.
+            _ => {
+                let mut bytes = std::fs::read(&segments[0]).expect("is there");
+                bytes.extend_from_within(..bytes.len() / 2);
+                std::fs::write(&segments[0], bytes).expect("is written");
+                std::fs::remove_file(&segments[1]).expect("is there");
+            }
+        }
+        let cost = if what == "flip" { 1 } else { 10 };
+        let channel = open_file(folder.path(), "maxFileSize = 1048576").await;
+        let found = numbers(&channel).await;
+        assert!(found.is_sorted_by(|a, b| a < b), "{what} {is_closed}: {found:?}");
+        assert_eq!((found.len() as u64, lost(&channel)), (30 - cost, cost), "{what} {is_closed}");
+        assert_eq!(channel.len(), 0, "{what} {is_closed}");
+        channel.close().await;
+        drop(channel);
+        let channel = open_file(folder.path(), "maxFileSize = 1048576").await;
+        assert_eq!((channel.len(), lost(&channel)), (0, 0), "it is counted once");
+        channel.close().await;
+    }
+}
+
+/// A power cut tears what was written last: nobody was told that it is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_end_is_cut_off_and_no_loss() {
+    let folder = tempfile::tempdir().expect("is made");
+    let segments = three_segments(folder.path(), false).await;
+    let bytes = std::fs::read(&segments[2]).expect("is there");
+    std::fs::write(&segments[2], &bytes[..bytes.len() - 50_000]).expect("is written");
+    let channel = open_file(folder.path(), "maxFileSize = 1048576").await;
+    assert_eq!(numbers(&channel).await, (0..29).collect::<Vec<_>>());
+    assert_eq!((channel.len(), lost(&channel)), (0, 0));
     channel.close().await;
 }
 

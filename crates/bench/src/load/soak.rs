@@ -177,6 +177,9 @@ impl Check {
                     FetchEvent::Skipped { partition, from, to } => {
                         bail!("{partition} lost its records {from} to {to} before they were read")
                     }
+                    FetchEvent::Recreated { partition, .. } => {
+                        bail!("the topic of {partition} was deleted and made again")
+                    }
                 };
                 let partition = records.partition().partition;
                 let now = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use logway_model::{Offset, TopicPartition};
+use logway_model::{Offset, TopicId, TopicPartition};
 use logway_record::{Batch, DecodeLimit, Record, RecordError};
 
 use crate::ClientError;
@@ -20,6 +20,18 @@ pub enum FetchEvent {
         from: Offset,
         /// What is read next.
         to: Offset,
+    },
+    /// The topic was deleted, and there is another one of its name, which is read from its start. What was not read of
+    /// the former is gone with it.
+    Recreated {
+        /// The partition.
+        partition: TopicPartition,
+        /// What would have been read next of the former topic.
+        from: Offset,
+        /// What is read next, of the other topic.
+        to: Offset,
+        /// The id of the other topic.
+        topic_id: TopicId,
     },
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use logway_model::{BrokerId, ErrorCode, Offset, TopicPartition};
+use logway_model::{BrokerId, ErrorCode, Offset, TopicId, TopicPartition};
 use logway_wire::messages::FetchResponse;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -29,6 +29,10 @@ pub(super) struct Fetcher {
     options: ConsumerOptions,
     positions: BTreeMap<TopicPartition, Position>,
     unplaced: Unplaced,
+    /// How far partitions were read whose topics were deleted, until it is known where the new ones begin.
+    recreated: BTreeMap<TopicPartition, Offset>,
+    /// The ids of topics that were deleted: a broker that still tells of them knows less than others.
+    former: BTreeSet<TopicId>,
     /// The partitions that are being waited for.
     delays: Delays<TopicPartition>,
     events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
@@ -62,6 +66,8 @@ impl Fetcher {
             options,
             positions: BTreeMap::new(),
             unplaced: Unplaced::default(),
+            recreated: BTreeMap::new(),
+            former: BTreeSet::new(),
             events,
             tasks: JoinSet::new(),
             busy: HashSet::new(),
@@ -81,6 +87,7 @@ impl Fetcher {
         let events = self.begin(starts);
         let mut is_heard = self.hand_over(events).await;
         while is_heard && !(self.positions.is_empty() && self.unplaced.is_empty()) {
+            self.leave_former_topics();
             self.find_leaders().await?;
             self.ask_idle_brokers();
             self.place();
@@ -102,9 +109,42 @@ impl Fetcher {
 
     /// Reads from now on where it is known where to begin, and returns what there is to say of that.
     fn begin(&mut self, starts: Starts) -> Vec<FetchEvent> {
+        let mut events = starts.skipped;
+        for (partition, &to) in &starts.offsets {
+            let topic_id = starts.topic_ids.get(&partition.topic).copied();
+            if let Some(topic_id) = topic_id
+                && let Some(from) = self.recreated.remove(partition)
+            {
+                let partition = partition.clone();
+                events.push(FetchEvent::Recreated { partition, from, to, topic_id });
+            }
+        }
         self.positions.extend(starts.positions);
         self.unplaced.keep(starts.unplaced);
-        starts.skipped
+        events
+    }
+
+    /// Gives up the positions in topics that were deleted and made again. An offset says nothing about another topic: as
+    /// soon as that is longer, it would pass over what is before. The new topic is read from its start.
+    fn leave_former_topics(&mut self) {
+        if self.unplaced.is_looked_for() {
+            // They are not asked for meanwhile.
+            return;
+        }
+        let metadata = self.client.metadata();
+        let is_former = |(partition, position): (&TopicPartition, &Position)| {
+            let topic_id = metadata.topic_id(&partition.topic);
+            let is_new = topic_id.is_some_and(|id| !self.former.contains(&id));
+            (is_new && !position.is_in(topic_id)).then(|| partition.clone())
+        };
+        let partitions: Vec<TopicPartition> = self.positions.iter().filter_map(is_former).collect();
+        for partition in &partitions {
+            if let Some(position) = self.positions.remove(partition) {
+                self.former.extend(position.topic_id);
+                self.recreated.insert(partition.clone(), position.next);
+            }
+        }
+        self.unplaced.add(partitions.into_iter().map(|partition| (partition, StartAt::Start)));
     }
 
     /// Has somebody look whether the partitions that had no leader have one, if it is time to: a
@@ -152,7 +192,10 @@ impl Fetcher {
         let unpaused = self.positions.iter().filter(|(_, position)| !is_paused(position));
         let leaderless: Vec<TopicPartition> = unpaused
             .map(|(partition, _)| partition.clone())
-            .filter(|partition| metadata.leader(partition).is_none())
+            .filter(|partition| {
+                let topic_id = metadata.topic_id(&partition.topic);
+                metadata.leader(partition).is_none() || !self.positions[partition].is_in(topic_id)
+            })
             .collect();
         for partition in &leaderless {
             // A topic that was deleted has no leaders, either, which says less.
@@ -174,7 +217,8 @@ impl Fetcher {
         for (partition, position) in &self.positions {
             let is_paused = position.retry_at.is_some_and(|at| at > now);
             let Some(leader) = metadata.leader(partition) else { continue };
-            if !is_paused && !self.busy.contains(&leader) {
+            let is_known = position.is_in(metadata.topic_id(&partition.topic));
+            if is_known && !is_paused && !self.busy.contains(&leader) {
                 let wanted = (position.served, partition.clone(), position.next);
                 by_leader.entry(leader).or_default().push(wanted);
             }
@@ -251,8 +295,12 @@ impl Fetcher {
         &mut self,
         fetched: FetchedPartition,
     ) -> Result<Option<FetchEvent>, ClientError> {
-        let FetchedPartition { partition, error_code: code, records, aborted } = fetched;
-        let Some(position) = self.positions.get_mut(&partition) else { return Ok(None) };
+        let FetchedPartition { partition, topic_id, error_code: code, records, aborted } = fetched;
+        let position = self.positions.get_mut(&partition);
+        // What was asked of a topic that was deleted since says nothing about the one that is read now.
+        let Some(position) = position.filter(|position| position.is_in(topic_id)) else {
+            return Ok(None);
+        };
         if let Err(error) = check(|| format!("read {partition}"), code, None) {
             return match error_code(code) {
                 ErrorCode::OffsetOutOfRange => self.relocate(partition).await,

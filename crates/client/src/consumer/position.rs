@@ -1,7 +1,7 @@
 //! How far a partition has been read.
 
 use bytes::Bytes;
-use logway_model::{Offset, TopicPartition};
+use logway_model::{Offset, TopicId, TopicPartition};
 use logway_record::{Batch, Batches, RecordError};
 use tokio::time::Instant;
 
@@ -13,6 +13,8 @@ use crate::retry::pause_after;
 pub(super) struct Position {
     /// What to read next.
     pub(super) next: Offset,
+    /// The topic in which that is; `None` from brokers that know no topic ids.
+    pub(super) topic_id: Option<TopicId>,
     /// Where to stop.
     pub(super) stop: Option<Offset>,
     /// When it last got records, as a count of responses: the longest ago is asked for first, as
@@ -25,8 +27,24 @@ pub(super) struct Position {
 }
 
 impl Position {
-    pub(super) fn new(next: Offset, stop: Option<Offset>) -> Position {
-        Position { next, stop, served: 0, retry_at: None, failures: 0, failing_since: None }
+    pub(super) fn new(next: Offset, stop: Option<Offset>, topic_id: Option<TopicId>) -> Position {
+        Position {
+            next,
+            topic_id,
+            stop,
+            served: 0,
+            retry_at: None,
+            failures: 0,
+            failing_since: None,
+        }
+    }
+
+    /// Whether it is in the topic of this id, as far as is known.
+    pub(super) fn is_in(&self, topic_id: Option<TopicId>) -> bool {
+        match (self.topic_id, topic_id) {
+            (Some(own), Some(other)) => own == other,
+            _ => true,
+        }
     }
 
     /// Whether everything has been read.

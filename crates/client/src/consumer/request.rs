@@ -31,6 +31,8 @@ pub(super) struct Fetch {
 #[derive(Debug)]
 pub(super) struct FetchedPartition {
     pub(super) partition: TopicPartition,
+    /// `None` in versions that name topics.
+    pub(super) topic_id: Option<TopicId>,
     pub(super) error_code: i16,
     pub(super) records: Bytes,
     /// The transactions that were aborted and have records there; none unless they matter to the reader.
@@ -106,11 +108,13 @@ impl Fetch {
 pub(super) fn partitions(response: FetchResponse) -> impl Iterator<Item = FetchedPartition> {
     response.responses.into_iter().flat_map(|topic| {
         let name = TopicName::new(&topic.topic).ok();
+        let topic_id = Some(TopicId(topic.topic_id)).filter(|id| !id.0.is_zero());
         topic.partitions.into_iter().filter_map(move |partition| {
             let index = PartitionId(partition.partition_index);
             let records = partition.records.and_then(|records| records.into_bytes());
             Some(FetchedPartition {
                 partition: TopicPartition::new(name.clone()?, index),
+                topic_id,
                 error_code: partition.error_code,
                 records: records.unwrap_or_default(),
                 aborted: partition.aborted_transactions.unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use logway_model::{Offset, TimestampMs, TopicPartition};
+use logway_model::{Offset, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use super::position::Position;
 use super::{ConsumerOptions, FetchEvent};
@@ -41,6 +41,8 @@ struct Range {
 pub(super) struct Starts {
     /// In each partition that has a leader.
     pub(super) offsets: BTreeMap<TopicPartition, Offset>,
+    /// The topics whose ids are known.
+    pub(super) topic_ids: BTreeMap<TopicName, TopicId>,
     /// The partitions without a leader, of which nothing can be known before they have one.
     pub(super) unplaced: BTreeMap<TopicPartition, StartAt>,
     /// The partitions in which there is something to read, now or later.
@@ -61,6 +63,8 @@ pub(super) async fn resolve(
     }
     let topics = topics_of(assignment.keys());
     let metadata = client.find_topics(&topics, MissingTopic::Refuse).await?;
+    let ids = topics.iter().filter_map(|topic| Some((topic.clone(), metadata.topic_id(topic)?)));
+    starts.topic_ids = ids.collect();
     // Partitions that do not exist are for the look-up to complain about.
     let is_leaderless = |partition: &TopicPartition| {
         metadata.partition(partition).is_some_and(|p| p.leader.is_none())
@@ -72,7 +76,7 @@ pub(super) async fn resolve(
     starts.unplaced = unplaced;
     let ranges = look_up(client, &led, options.isolation).await?;
     for (partition, &start_at) in &led {
-        let range = ranges[partition];
+        let (range, topic_id) = (ranges[partition], metadata.topic_id(&partition.topic));
         let next = place(partition, start_at, range)?;
         if let StartAt::Offset(from) = start_at
             && from < next
@@ -85,7 +89,7 @@ pub(super) async fn resolve(
         }
         let stop = options.stops_at_end.then_some(range.end);
         if stop.is_none_or(|stop| next < stop) {
-            starts.positions.insert(partition.clone(), Position::new(next, stop));
+            starts.positions.insert(partition.clone(), Position::new(next, stop, topic_id));
         }
         starts.offsets.insert(partition.clone(), next);
     }

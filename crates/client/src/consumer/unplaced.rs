@@ -39,6 +39,22 @@ impl Unplaced {
         self.looks += 1;
     }
 
+    /// Whether somebody looks.
+    pub(super) fn is_looked_for(&self) -> bool {
+        !self.partitions.is_empty() && self.look_at.is_none()
+    }
+
+    /// Takes note of more, which are due at once. Nobody may be looking: who does says afterwards what is left.
+    pub(super) fn add(&mut self, partitions: impl Iterator<Item = (TopicPartition, StartAt)>) {
+        let before = self.partitions.len();
+        self.partitions.extend(partitions);
+        if self.partitions.len() > before {
+            let now = Instant::now();
+            self.since.get_or_insert(now);
+            self.look_at = Some(now);
+        }
+    }
+
     /// When to look again; `None` if there is nothing to look for, or somebody looks.
     pub(super) fn due(&self) -> Option<Instant> {
         self.look_at

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use logway_model::{ErrorCode, Offset, TopicName, TopicPartition};
+use logway_model::{ErrorCode, Offset, TopicId, TopicName, TopicPartition};
 use tokio::time::{Instant, sleep_until};
 
 use super::heartbeat::{Heartbeat, Standing};
 use super::membership::{Joined, MemberTimes, Membership};
+use super::note::{self, Noted};
+use super::offsets::ToCommit;
 use crate::{
     Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, OffsetAt, StartAt,
 };
@@ -85,11 +87,31 @@ struct Generation {
     /// `None` if there is nothing to read.
     consumer: Option<Consumer>,
     /// What has been consumed and is not committed yet.
-    uncommitted: BTreeMap<TopicPartition, Offset>,
+    uncommitted: BTreeMap<TopicPartition, Consumed>,
+    /// The topics that are read, so that it is committed with an offset which one that is about.
+    topic_ids: BTreeMap<TopicName, TopicId>,
+    /// What was noted beside the offsets at which it began to read.
+    notes: BTreeMap<TopicPartition, Consumed>,
     commit_at: Option<Instant>,
     /// See [`Joined::led`].
     led: Option<BTreeMap<TopicName, usize>>,
     topics_check_at: Instant,
+}
+
+/// How far a partition has been consumed.
+#[derive(Debug)]
+struct Consumed {
+    next: Offset,
+    note: String,
+}
+
+/// Where a member begins to read.
+struct Beginning {
+    consumer: Consumer,
+    /// Where that is elsewhere than what was committed.
+    starts: BTreeMap<TopicPartition, Consumed>,
+    topic_ids: BTreeMap<TopicName, TopicId>,
+    notes: BTreeMap<TopicPartition, Consumed>,
 }
 
 /// What to do next.
@@ -153,7 +175,11 @@ impl GroupConsumer {
             }
             generation.heartbeat.polled();
             match generation.turn(is_reading).await {
-                Turn::Fetched(events) => return Ok(events?.map(GroupEvent::Fetched)),
+                Turn::Fetched(events) => {
+                    let events = events?;
+                    events.iter().flatten().for_each(|event| generation.note_recreated(event));
+                    return Ok(events.map(GroupEvent::Fetched));
+                }
                 Turn::Trouble(Standing::Refused(error)) => return Err(error),
                 Turn::Trouble(Standing::Lost) => {
                     self.lose();
@@ -184,9 +210,21 @@ impl GroupConsumer {
     /// Notes that everything before an offset is dealt with. What is no longer this member's is
     /// none of its business.
     pub fn consumed(&mut self, partition: &TopicPartition, next: Offset) {
+        self.consumed_noting(partition, next, String::new());
+    }
+
+    /// The same, with a note of what is to be known to whoever reads on there: see [`GroupConsumer::note`]. Brokers refuse
+    /// notes above 4096 bytes (`offset.metadata.max.bytes`), 32 of which are the client's own. Brokers without topic ids keep none.
+    pub fn consumed_noting(&mut self, partition: &TopicPartition, next: Offset, note: String) {
         if let Some(generation) = &mut self.generation {
-            generation.uncommitted.insert(partition.clone(), next);
+            generation.uncommitted.insert(partition.clone(), Consumed { next, note });
         }
+    }
+
+    /// What was noted when the offset was committed at which this member has begun to read a partition, and that offset.
+    pub fn note(&self, partition: &TopicPartition) -> Option<(Offset, &str)> {
+        let consumed = self.generation.as_ref()?.notes.get(partition)?;
+        Some((consumed.next, &consumed.note))
     }
 
     /// Commits what has been consumed at once. `false` if some of it is not committed, because the
@@ -202,17 +240,19 @@ impl GroupConsumer {
     }
 
     /// Commits what has been consumed, if it is time to (`commit_interval`): for who takes long over what one
-    /// [`GroupConsumer::next`] has given.
+    /// [`GroupConsumer::next`] has given. `false` if it was taken for dead: others read what is left of that.
     ///
     /// # Errors
     ///
     /// As [`GroupConsumer::commit_now`].
-    pub async fn commit_in_time(&mut self) -> Result<(), ClientError> {
+    pub async fn commit_in_time(&mut self) -> Result<bool, ClientError> {
         let commit_at = self.generation.as_ref().and_then(|generation| generation.commit_at);
-        if commit_at.is_some_and(|at| at <= Instant::now()) {
-            self.commit().await?;
+        if commit_at.is_some_and(|at| at <= Instant::now())
+            && self.commit().await? == Committed::AsNobody
+        {
+            self.lose();
         }
-        Ok(())
+        Ok(self.generation.is_some())
     }
 
     /// Commits what has been consumed, and leaves the group.
@@ -252,11 +292,14 @@ impl GroupConsumer {
             self.options.heartbeat_interval,
             self.options.poll_interval_max,
         );
-        let (consumer, uncommitted) = match partitions.is_empty() {
-            true => (None, BTreeMap::new()),
-            false => {
-                let (consumer, uncommitted) = self.open_consumer(&partitions).await?;
-                (Some(consumer), uncommitted)
+        let beginning = match partitions.is_empty() {
+            true => None,
+            false => Some(self.open_consumer(&partitions).await?),
+        };
+        let (consumer, uncommitted, topic_ids, notes) = match beginning {
+            None => Default::default(),
+            Some(Beginning { consumer, starts, topic_ids, notes }) => {
+                (Some(consumer), starts, topic_ids, notes)
             }
         };
         let now = Instant::now();
@@ -264,6 +307,8 @@ impl GroupConsumer {
             heartbeat,
             consumer,
             uncommitted,
+            topic_ids,
+            notes,
             commit_at: self.options.commit_interval.map(|interval| now + interval),
             led,
             topics_check_at: now + self.options.topics_check_interval,
@@ -271,26 +316,43 @@ impl GroupConsumer {
         Ok(partitions)
     }
 
-    /// Begins to read where the group has committed that it is. Together with the consumer comes
-    /// where it begins elsewhere than that. It is to be committed even when nothing comes from
+    /// Begins to read where the group has committed that it is. An offset that was committed of a topic that was deleted
+    /// since says nothing: the one that has its name now is read from its start.
+    ///
+    /// Together with the consumer comes where it begins elsewhere than what was committed. It is to be committed even when nothing comes from
     /// there: or the next member would begin after what came between the two, or nobody could tell
     /// that the group is behind.
     async fn open_consumer(
         &self,
         partitions: &BTreeSet<TopicPartition>,
-    ) -> Result<(Consumer, BTreeMap<TopicPartition, Offset>), ClientError> {
-        let topics = partitions.iter().map(|partition| partition.topic.clone()).collect();
+    ) -> Result<Beginning, ClientError> {
+        let topics: BTreeSet<TopicName> =
+            partitions.iter().map(|partition| partition.topic.clone()).collect();
         let metadata = self.client.find_topics(&topics, MissingTopic::Await).await?;
         let group = self.membership.group();
         let committed = self.membership.client().committed_offsets_of(group, partitions).await?;
         let led = partitions.iter().filter(|p| metadata.leader(p).is_some()).cloned().collect();
         let ends = self.client.list_offsets(&led, OffsetAt::End).await?;
-        let mut assignment = BTreeMap::new();
+        let (mut assignment, mut notes) = (BTreeMap::new(), BTreeMap::new());
         for partition in partitions {
             let end = ends.get(partition).and_then(|listed| listed.offset);
-            let committed = committed.get(partition).map(|committed| committed.offset);
+            let topic_id = metadata.topic_id(&partition.topic);
+            let found = committed.get(partition);
+            let noted = found.and_then(|committed| Noted::read(&committed.metadata));
+            let is_former = noted.as_ref().is_some_and(|noted| noted.is_of_other(topic_id));
             let exists = |offset: &Offset| end.is_none_or(|end| *offset <= end);
-            let start_at = committed.filter(exists).map_or(self.options.start_at, StartAt::Offset);
+            let start_at = match found.map(|committed| committed.offset).filter(exists) {
+                _ if is_former => StartAt::Start,
+                Some(offset) => {
+                    let noted = noted.filter(|noted| !noted.note.is_empty());
+                    notes.extend(noted.map(|noted| {
+                        let note = noted.note.to_owned();
+                        (partition.clone(), Consumed { next: offset, note })
+                    }));
+                    StartAt::Offset(offset)
+                }
+                None => self.options.start_at,
+            };
             assignment.insert(partition.clone(), start_at);
         }
         let options = self.options.consumer.clone();
@@ -299,8 +361,15 @@ impl GroupConsumer {
             committed.get(*partition).is_none_or(|committed| committed.offset != **start)
         };
         let starts = consumer.starts().iter().filter(is_elsewhere);
-        let starts = starts.map(|(partition, start)| (partition.clone(), *start)).collect();
-        Ok((consumer, starts))
+        let starts = starts.map(|(partition, start)| {
+            (partition.clone(), Consumed { next: *start, note: String::new() })
+        });
+        let starts = starts.collect();
+        let ids = topics.into_iter().filter_map(|topic| {
+            let id = metadata.topic_id(&topic)?;
+            Some((topic, id))
+        });
+        Ok(Beginning { consumer, starts, topic_ids: ids.collect(), notes })
     }
 
     /// Gives everything up, so that it can be assigned anew.
@@ -334,7 +403,8 @@ impl GroupConsumer {
         }
         let (client, group) = (self.membership.client(), self.membership.group());
         let committer = self.membership.committer();
-        let outcomes = client.commit_offsets_as(&committer, group, &generation.uncommitted).await?;
+        let offsets = generation.to_commit();
+        let outcomes = client.commit_offsets_as(&committer, group, &offsets).await?;
         for (partition, outcome) in outcomes {
             let Err(error) = outcome else {
                 generation.uncommitted.remove(&partition);
@@ -377,6 +447,26 @@ enum Committed {
 }
 
 impl Generation {
+    /// Takes note that a topic is another one now. What was consumed of the former one is not committed any more, and where
+    /// the new one begins is: as long as nothing of that has been consumed, too.
+    fn note_recreated(&mut self, event: &FetchEvent) {
+        if let FetchEvent::Recreated { partition, to, topic_id, .. } = event {
+            self.topic_ids.insert(partition.topic.clone(), *topic_id);
+            self.notes.remove(partition);
+            let consumed = Consumed { next: *to, note: String::new() };
+            self.uncommitted.insert(partition.clone(), consumed);
+        }
+    }
+
+    fn to_commit(&self) -> BTreeMap<TopicPartition, ToCommit> {
+        let to_commit = |(partition, consumed): (&TopicPartition, &Consumed)| {
+            let topic_id = self.topic_ids.get(&partition.topic).copied();
+            let metadata = note::write(topic_id, &consumed.note);
+            (partition.clone(), ToCommit { offset: consumed.next, metadata })
+        };
+        self.uncommitted.iter().map(to_commit).collect()
+    }
+
     /// Waits for whatever comes first. Cancel safe.
     async fn turn(&mut self, is_reading: bool) -> Turn {
         let (commit_at, consumer) = (self.commit_at, &mut self.consumer);

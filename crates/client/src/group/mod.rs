@@ -11,6 +11,7 @@ mod group_consumer;
 mod heartbeat;
 mod list;
 mod membership;
+mod note;
 mod offsets;
 
 pub use describe::{GroupDescription, GroupMember, GroupType};

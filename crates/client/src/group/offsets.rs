@@ -61,6 +61,15 @@ impl Committer {
         Committer { generation: NO_GENERATION, member_id: WireString::from_static("") };
 }
 
+/// What to commit of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ToCommit {
+    /// The offset to be read next.
+    pub(super) offset: Offset,
+    /// What to write beside it.
+    pub(super) metadata: String,
+}
+
 /// What became of the commit of each partition.
 pub type CommitOutcomes = BTreeMap<TopicPartition, Result<(), ClientError>>;
 
@@ -117,7 +126,11 @@ impl Client {
         group: &str,
         offsets: &BTreeMap<TopicPartition, Offset>,
     ) -> Result<CommitOutcomes, ClientError> {
-        self.commit_offsets_as(&Committer::STRANGER, group, offsets).await
+        let to_commit = |(partition, offset): (&TopicPartition, &Offset)| {
+            (partition.clone(), ToCommit { offset: *offset, metadata: String::new() })
+        };
+        let offsets = offsets.iter().map(to_commit).collect();
+        self.commit_offsets_as(&Committer::STRANGER, group, &offsets).await
     }
 
     /// Commits offsets as a member, or as nobody in particular.
@@ -125,7 +138,7 @@ impl Client {
         &self,
         committer: &Committer,
         group: &str,
-        offsets: &BTreeMap<TopicPartition, Offset>,
+        offsets: &BTreeMap<TopicPartition, ToCommit>,
     ) -> Result<CommitOutcomes, ClientError> {
         let request = |_| OffsetCommitRequest {
             group_id: WireString::copy_of(group),
@@ -234,12 +247,13 @@ fn committed_offset(partition: OffsetFetchResponsePartitions) -> CommittedOffset
     }
 }
 
-fn commit_topics(offsets: &BTreeMap<TopicPartition, Offset>) -> Vec<OffsetCommitRequestTopic> {
+fn commit_topics(offsets: &BTreeMap<TopicPartition, ToCommit>) -> Vec<OffsetCommitRequestTopic> {
     let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
-    for (partition, offset) in offsets {
+    for (partition, ToCommit { offset, metadata }) in offsets {
         let entry = OffsetCommitRequestPartition {
             partition_index: partition.partition.0,
             committed_offset: offset.0,
+            committed_metadata: Some(WireString::copy_of(metadata)),
             ..OffsetCommitRequestPartition::default()
         };
         match topics.last_mut().filter(|topic| topic.name == partition.topic.as_str()) {

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_client::{ClientError, Consumer, ConsumerOptions, FetchEvent, StartAt};
-use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicPartition};
+use logway_model::{
+    ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicPartition, Uuid,
+};
 use logway_record::{BatchBuilder, Compression};
 use logway_wire::ApiKey;
 use logway_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
+use logway_wire::messages::metadata_response::MetadataResponseTopic;
 use logway_wire::messages::{FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse};
 
 use crate::fake_broker::{Action, Asked, FakeBroker, TOPIC_ID, metadata, topic, topic_metadata};
@@ -55,6 +58,10 @@ impl SliceTo for Bytes {
 }
 
 fn fetched(asked: &Asked, error: ErrorCode, records: Bytes) -> Action {
+    fetched_of(asked, error, records, TOPIC_ID)
+}
+
+fn fetched_of(asked: &Asked, error: ErrorCode, records: Bytes, topic_id: Uuid) -> Action {
     let partition = PartitionData {
         partition_index: asked.request::<FetchRequest>().topics[0].partitions[0].partition,
         error_code: error.code(),
@@ -64,7 +71,7 @@ fn fetched(asked: &Asked, error: ErrorCode, records: Bytes) -> Action {
     };
     asked.answer(&FetchResponse {
         responses: vec![FetchableTopicResponse {
-            topic_id: TOPIC_ID,
+            topic_id,
             partitions: vec![partition],
             ..FetchableTopicResponse::default()
         }],
@@ -135,6 +142,9 @@ async fn read_partitions(
         for event in events {
             match event {
                 FetchEvent::Skipped { from, to, .. } => seen.push(format!("skipped {from}-{to}")),
+                FetchEvent::Recreated { from, to, .. } => {
+                    seen.push(format!("recreated {from}-{to}"));
+                }
                 FetchEvent::Records(records) => {
                     for record in records.records() {
                         let record = record?;
@@ -355,6 +365,43 @@ async fn records_that_vanish_while_reading_are_reported() {
     let seen = read(&broker, StartAt::Start).await.expect("what is left");
     assert_eq!(seen[0], "skipped 10-14");
     assert_eq!(seen[1..], offsets(14));
+}
+
+/// A broker whose topic is another one, which begins at 10, as soon as the first was read up to 14; a request about
+/// the former one is refused.
+async fn broker_of_another_topic_after_14() -> FakeBroker {
+    let port = Arc::new(AtomicU16::new(0));
+    let own_port = Arc::clone(&port);
+    let mut topic_id = TOPIC_ID;
+    let broker = FakeBroker::start(move |asked| match asked.api_key {
+        ApiKey::Metadata => {
+            let topic = MetadataResponseTopic { topic_id, ..topic_metadata() };
+            asked.answer(&metadata(own_port.load(Ordering::Relaxed), topic))
+        }
+        ApiKey::ListOffsets => listed(asked, START),
+        ApiKey::Fetch => {
+            let (asked_id, from) =
+                (asked.request::<FetchRequest>().topics[0].topic_id, fetch_offset(asked));
+            if asked_id == TOPIC_ID && from >= 14 {
+                topic_id = Uuid([8; 16]);
+                return fetched_of(asked, ErrorCode::UnknownTopicId, Bytes::new(), asked_id);
+            }
+            let bytes_max = if asked_id == TOPIC_ID { batch(START).len() } else { usize::MAX };
+            fetched_of(asked, ErrorCode::None, records_from(from, bytes_max), asked_id)
+        }
+        _ => Action::Usual,
+    })
+    .await;
+    port.store(broker.address.port, Ordering::Relaxed);
+    broker
+}
+
+#[tokio::test]
+async fn a_topic_that_was_deleted_and_made_again_is_read_from_its_start() {
+    let broker = broker_of_another_topic_after_14().await;
+    let seen = read(&broker, StartAt::Start).await.expect("both of them");
+    let first = ["10", "11", "12", "13", "recreated 14-10"].map(str::to_owned);
+    assert_eq!(seen, [first.to_vec(), offsets(START)].concat());
 }
 
 #[tokio::test]

@@ -37,6 +37,8 @@ pub(crate) struct Answers {
     pub(crate) commits: VecDeque<ErrorCode>,
     /// What the group has committed.
     pub(crate) committed: Option<i64>,
+    /// What is noted beside that.
+    pub(crate) metadata: &'static str,
 }
 
 /// A broker with one topic, that coordinates all groups.
@@ -52,6 +54,7 @@ struct State {
     look_ups: usize,
     members: u32,
     generation: i32,
+    metadata: Vec<String>,
 }
 
 impl FakeCoordinator {
@@ -70,6 +73,11 @@ impl FakeCoordinator {
     /// What it was asked, but for what members ask all the time.
     pub(crate) fn transcript(&self) -> Vec<String> {
         self.lock().transcript.clone()
+    }
+
+    /// What was noted beside the offsets that were committed.
+    pub(crate) fn noted(&self) -> Vec<String> {
+        self.lock().metadata.clone()
     }
 
     /// How often it was asked who coordinates the group.
@@ -181,6 +189,7 @@ impl State {
         assert!(request.require_stable, "a member waits for transactions");
         let partition = OffsetFetchResponsePartitions {
             committed_offset: self.answers.committed.unwrap_or(-1),
+            metadata: Some(WireString::from_static(self.answers.metadata)),
             ..OffsetFetchResponsePartitions::default()
         };
         let name = WireString::from_static(TOPIC);
@@ -194,7 +203,9 @@ impl State {
         let request: OffsetCommitRequest = asked.request();
         let code = self.answers.commits.pop_front().unwrap_or(ErrorCode::None);
         let (member, generation) = (&request.member_id, request.generation_id_or_member_epoch);
-        let offset = request.topics[0].partitions[0].committed_offset;
+        let partition = &request.topics[0].partitions[0];
+        let offset = partition.committed_offset;
+        self.metadata.push(partition.committed_metadata.as_deref().unwrap_or_default().to_owned());
         self.note(format!("commit {offset} as '{member}' in {generation}: {code}"));
         let partition =
             OffsetCommitResponsePartition { error_code: code.code(), ..Default::default() };

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use logway_client::{ClientError, GroupConsumer, GroupEvent, GroupOptions};
-use logway_model::{ErrorCode, Offset, PartitionId, TopicPartition};
+use logway_client::{ClientError, GroupConsumer, GroupEvent, GroupOptions, StartAt};
+use logway_model::{ErrorCode, Offset, PartitionId, TopicId, TopicPartition, Uuid};
 
-use crate::fake_broker::topic;
+use crate::fake_broker::{TOPIC_ID, topic};
 use crate::fake_coordinator::{Answers, FakeCoordinator};
 
 /// Heartbeats come fast, commits only when they must.
@@ -201,5 +201,52 @@ async fn a_committed_offset_beyond_the_end_is_not_gone_on_from() {
         assert_eq!(next(&mut member).await, "assigned");
         let waits = tokio::time::timeout(Duration::from_millis(100), member.next()).await.is_err();
         assert_eq!(waits, is_found && committed < 100, "{committed}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_noted_beside_an_offset_is_known_to_the_next_member() {
+    let coordinator = FakeCoordinator::start(Answers::default()).await;
+    let mut first = member(&coordinator, options()).await;
+    assert_eq!(next(&mut first).await, "assigned");
+    first.consumed_noting(&partition(), Offset(7), "9-12".to_owned());
+    first.close().await.expect("nothing is wrong");
+    let id = TopicId(TOPIC_ID);
+    assert_eq!(coordinator.noted(), [format!("topic={id} 9-12")]);
+
+    let metadata: &str = format!("topic={id} 9-12").leak();
+    let answers = Answers { committed: Some(7), metadata, ..Answers::default() };
+    let coordinator = FakeCoordinator::start(answers).await;
+    let mut second = member(&coordinator, options()).await;
+    assert_eq!(next(&mut second).await, "assigned");
+    assert_eq!(second.note(&partition()), Some((Offset(7), "9-12")));
+}
+
+#[tokio::test]
+async fn an_offset_of_a_topic_that_was_deleted_says_nothing_about_the_one_of_its_name() {
+    let former = TopicId(Uuid([8; 16]));
+    let metadata: &str = format!("topic={former} 9-12").leak();
+    let answers = Answers { committed: Some(7), metadata, ..Answers::default() };
+    let coordinator = FakeCoordinator::start(answers).await;
+    let at_end = GroupOptions { start_at: StartAt::End, ..options() };
+    let mut member = member(&coordinator, at_end).await;
+    assert_eq!(next(&mut member).await, "assigned");
+    assert_eq!(member.note(&partition()), None);
+    member.close().await.expect("nothing is wrong");
+    let transcript = coordinator.transcript();
+    assert!(transcript.contains(&"commit 0 as 'member-1' in 1: NONE".to_owned()), "{transcript:?}");
+    assert_eq!(coordinator.noted(), [format!("topic={}", TopicId(TOPIC_ID))]);
+}
+
+#[tokio::test]
+async fn who_commits_in_time_learns_that_it_was_taken_for_dead() {
+    let commits = [ErrorCode::None, ErrorCode::UnknownMemberId].into();
+    let coordinator = FakeCoordinator::start(Answers { commits, ..Answers::default() }).await;
+    let at_once = GroupOptions { commit_interval: Some(Duration::ZERO), ..options() };
+    let mut member = member(&coordinator, at_once).await;
+    assert_eq!(next(&mut member).await, "assigned");
+    for is_member in [true, false] {
+        member.consumed(&partition(), Offset(7));
+        assert_eq!(member.commit_in_time().await.expect("can be asked"), is_member);
     }
 }

@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use logway_model::{Offset, PartitionId, TimestampMs};
 
+use crate::channel::file::Done;
 use crate::channel::place::Place;
 use crate::event::Event;
 
 /// How much may wait in memory before no more is fetched.
 const READY_BYTES_MAX: usize = 8 << 20;
+
+/// How long the note of what is done with may be that is committed with an offset. What has no room in it comes again after
+/// a restart. Brokers take 4096 bytes.
+const NOTE_BYTES_MAX: usize = 3072;
 
 /// The partitions that are this member's, and what was read of them.
 #[derive(Debug, Default)]
@@ -28,6 +33,15 @@ struct Partition {
     next: Offset,
     /// The oldest event of the transaction that has the partition for itself.
     taken: Option<TimestampMs>,
+    /// What is done with although events before it are not.
+    done: Done,
+}
+
+impl Partition {
+    /// Everything before is done with, unless it is taken.
+    fn low(&self) -> Offset {
+        self.ready.front().map_or(self.next, |waiting| waiting.offset)
+    }
 }
 
 /// An event that was read.
@@ -46,6 +60,8 @@ pub(in crate::channel) struct TopicTake {
     places: Vec<(Place, TimestampMs)>,
     /// What is to be read next of each partition, when the take is committed.
     pub(super) next: Vec<(PartitionId, Offset)>,
+    /// What was dealt with apart from the others.
+    done: Vec<Place>,
 }
 
 impl TopicTake {
@@ -61,7 +77,8 @@ impl TopicTake {
 
     /// One of the events is dealt with apart from the others.
     pub(in crate::channel) fn remove(&mut self, index: usize) {
-        self.places.remove(index);
+        let (place, _) = self.places.remove(index);
+        self.done.push(place);
     }
 }
 
@@ -77,13 +94,37 @@ impl Cursor {
         self.partitions = partitions.map(|id| (id, Partition::default())).collect();
     }
 
+    /// Takes note of what was done with before this generation, by what was committed with the offset where that begins.
+    pub(super) fn begin_with_note(&mut self, id: PartitionId, from: Offset, note: &str) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.done = Done::from_text(from, note).unwrap_or_default();
+        }
+    }
+
+    /// What is to be committed with the offset before which everything is done with.
+    pub(super) fn note(&self, id: PartitionId, low: Offset) -> String {
+        let partition = self.partitions.get(&id);
+        partition.map(|partition| partition.done.to_text(low, NOTE_BYTES_MAX)).unwrap_or_default()
+    }
+
+    /// How many events were read of partitions and not taken.
+    pub(super) fn waiting(&self, is_asked: impl Fn(PartitionId) -> bool) -> usize {
+        let asked = self.partitions.iter().filter(|(id, _)| is_asked(**id));
+        asked.map(|(_, partition)| partition.ready.len()).sum()
+    }
+
     /// Events came, perhaps none, and what follows them. `true` if none of the partition is waiting or taken.
-    pub(super) fn add(&mut self, id: PartitionId, events: Vec<Waiting>, next: Offset) -> bool {
+    pub(super) fn add(&mut self, id: PartitionId, mut events: Vec<Waiting>, next: Offset) -> bool {
         let Some(partition) = self.partitions.get_mut(&id) else { return false };
+        events.retain(|one| !partition.done.contains(one.offset));
         self.ready_bytes += events.iter().map(|one| one.event.size_bytes()).sum::<usize>();
         partition.ready.extend(events);
         partition.next = next;
-        partition.ready.is_empty() && partition.taken.is_none()
+        let is_all_done = partition.ready.is_empty() && partition.taken.is_none();
+        if is_all_done {
+            partition.done.forget_before(next);
+        }
+        is_all_done
     }
 
     /// Takes what is next. The partitions that it comes from belong to the transaction until it ends.
@@ -129,11 +170,16 @@ impl Cursor {
         Some(events)
     }
 
-    /// A take has come to its end. Events that are given are next again.
-    pub(super) fn end(&mut self, take: &TopicTake, events: Vec<Event>) {
+    /// A take has come to its end. Events that are given are next again. Returns up to where everything is done with in
+    /// partitions of which some was dealt with apart from others, so that it is committed with a note of that.
+    pub(super) fn end(
+        &mut self,
+        take: &TopicTake,
+        events: Vec<Event>,
+    ) -> Vec<(PartitionId, Offset)> {
         if take.generation != self.generation {
             // Whoever has the partitions now reads them again.
-            return;
+            return Vec::new();
         }
         for (id, _) in &take.next {
             if let Some(partition) = self.partitions.get_mut(id) {
@@ -145,6 +191,18 @@ impl Cursor {
             self.ready_bytes += event.size_bytes();
             partition.ready.push_front(Waiting { offset: place.offset, timestamp, event });
         }
+        let mut to_commit = BTreeMap::new();
+        for place in &take.done {
+            let Some(partition) = self.partitions.get_mut(&place.partition) else { continue };
+            partition.done.insert(place.offset);
+            to_commit.insert(place.partition, partition.low());
+        }
+        for (id, _) in &take.next {
+            if let Some(partition) = self.partitions.get_mut(id) {
+                partition.done.forget_before(partition.low());
+            }
+        }
+        to_commit.into_iter().collect()
     }
 
     /// When the oldest event that is here was written.
@@ -212,6 +270,34 @@ mod tests {
         assert_eq!(bodies, ["0", "1", "2", "3"]);
         cursor.assign([PartitionId(0)].into_iter());
         assert_eq!(cursor.take_more(&mut again, 10), None);
+    }
+
+    #[test]
+    fn what_is_done_behind_what_is_not_is_noted_and_left_out_by_the_next_member() {
+        let id = PartitionId(0);
+        let mut cursor = Cursor::default();
+        cursor.assign([id].into_iter());
+        cursor.add(id, waiting(0..10), Offset(10));
+        // Of 0 to 5, the events 0 and 3 are refused.
+        let (mut take, mut events) = cursor.take(6);
+        for index in [5, 4, 2, 1] {
+            take.remove(index);
+            events.remove(index);
+        }
+        assert_eq!(cursor.end(&take, events), [(id, Offset(0))]);
+        let note = cursor.note(id, Offset(0));
+        assert_eq!(note, "1+2 1+2");
+
+        let mut next = Cursor::default();
+        next.assign([id].into_iter());
+        next.begin_with_note(id, Offset(0), &note);
+        next.add(id, waiting(0..10), Offset(10));
+        let (take, events) = next.take(3);
+        let bodies: Vec<_> = events.into_iter().map(|event| event.body).collect();
+        assert_eq!(bodies, ["0", "3", "6"]);
+        assert_eq!(take.next, [(id, Offset(7))]);
+        assert!(next.end(&take, Vec::new()).is_empty());
+        assert_eq!(next.note(id, Offset(7)), "", "all of it is before what is committed");
     }
 
     #[test]

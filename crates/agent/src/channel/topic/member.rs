@@ -8,7 +8,7 @@ use logway_client::{
     Client, ClientError, Consumer, ConsumerOptions, FetchEvent, FetchedRecords, GroupConsumer,
     GroupEvent, GroupOptions, StartAt,
 };
-use logway_model::{Offset, PartitionId, TopicName, TopicPartition};
+use logway_model::{ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::cursor::{Cursor, Waiting};
@@ -73,7 +73,16 @@ impl Shared {
 pub(super) struct Commit {
     pub(super) generation: u64,
     pub(super) next: Vec<(PartitionId, Offset)>,
-    pub(super) done: oneshot::Sender<Result<(), String>>,
+    /// Without one, it is committed with others, or in time.
+    pub(super) done: Option<oneshot::Sender<Result<(), String>>>,
+}
+
+/// What the member is to do after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// Joins anew, with nothing of what was read.
+    JoinAnew,
 }
 
 /// A task that reads and commits. It joins the group when somebody takes.
@@ -106,6 +115,12 @@ impl Member {
         }
         while !stop.is_set() {
             let outcome = self.serve().await;
+            if let Err(error) = &outcome
+                && error.code() == Some(ErrorCode::UnknownTopicOrPartition)
+            {
+                let waiting = self.shared.cursor().waiting(|_| true);
+                self.lose(waiting);
+            }
             self.give_up();
             if let Err(error) = outcome {
                 tracing::warn!(channel = self.channel, %error, "the topic of a channel cannot be read; trying again");
@@ -131,10 +146,19 @@ impl Member {
             };
             tokio::select! {
                 biased;
-                () = stop.wait() => return member.close().await,
+                () = stop.wait() => {
+                    if let Ok(commit) = self.commits.try_recv() {
+                        self.commit(&mut member, commit).await?;
+                    }
+                    return member.close().await;
+                }
                 Some(commit) = self.commits.recv() => self.commit(&mut member, commit).await?,
                 () = shared.freed.notified(), if !has_room => {}
-                event = event => self.note(&mut member, event?).await?,
+                event = event => {
+                    if self.note(&mut member, event?).await? == Then::JoinAnew {
+                        return member.close().await;
+                    }
+                }
             }
         }
     }
@@ -143,11 +167,13 @@ impl Member {
         &mut self,
         member: &mut GroupConsumer,
         event: Option<GroupEvent>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Then, ClientError> {
+        let mut then = Then::GoOn;
         match event {
             Some(GroupEvent::Assigned(partitions)) => {
                 self.remember(&partitions).await?;
                 self.assign(&partitions);
+                self.begin_with_notes(member, &partitions);
             }
             Some(GroupEvent::Revoked) => self.assign(&BTreeSet::new()),
             Some(GroupEvent::Lost) => self.give_up(),
@@ -159,12 +185,41 @@ impl Member {
                             self.shared.lost.add(usize::try_from(to.0 - from.0).unwrap_or(0));
                             tracing::error!(channel = self.channel, %partition, from = from.0, to = to.0, "events are gone before they were taken: the topic keeps them for too short a time");
                         }
+                        FetchEvent::Recreated { partition, from, to, .. } => {
+                            let waiting =
+                                self.shared.cursor().waiting(|id| id == partition.partition);
+                            tracing::error!(channel = self.channel, %partition, from = from.0, to = to.0, "the topic was deleted and made again: events that were in it are gone, and the new one is read from its start");
+                            self.lose(waiting);
+                            then = Then::JoinAnew;
+                        }
                     }
                 }
             }
             None => {}
         }
-        Ok(())
+        Ok(then)
+    }
+
+    /// Events were read, and not taken before their topic was deleted.
+    fn lose(&self, events: usize) {
+        if events > 0 {
+            self.shared.lost.add(events);
+            tracing::error!(
+                channel = self.channel,
+                events,
+                "events are lost with their topic, which was deleted"
+            );
+        }
+    }
+
+    /// Leaves out what was done with before although events before it were not.
+    fn begin_with_notes(&self, member: &GroupConsumer, partitions: &BTreeSet<TopicPartition>) {
+        let mut cursor = self.shared.cursor();
+        for partition in partitions {
+            if let Some((from, note)) = member.note(partition) {
+                cursor.begin_with_note(partition.partition, from, note);
+            }
+        }
     }
 
     fn assign(&self, partitions: &BTreeSet<TopicPartition>) {
@@ -221,8 +276,12 @@ impl Member {
             left.extend(offset.filter(|offset| offset.0 > 0).map(|o| (partition.clone(), o)));
         }
         if !left.is_empty() {
-            let seen = self.read_ids(left).await?;
-            self.seen.extend(seen);
+            match self.read_ids(left).await {
+                Ok(seen) => self.seen.extend(seen),
+                // What was committed is of a topic that was deleted since, and longer.
+                Err(ClientError::OffsetOutOfRange { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -276,11 +335,12 @@ impl Member {
             if commit.generation == generation {
                 for (id, offset) in &commit.next {
                     let partition = TopicPartition::new(self.topic.clone(), *id);
-                    member.consumed(&partition, *offset);
+                    let note = self.shared.cursor().note(*id, *offset);
+                    member.consumed_noting(&partition, *offset, note);
                 }
-                waiting.push(commit.done);
-            } else {
-                let _ = commit.done.send(Err(REBALANCED.to_owned()));
+                waiting.extend(commit.done);
+            } else if let Some(done) = commit.done {
+                let _ = done.send(Err(REBALANCED.to_owned()));
             }
             next = self.commits.try_recv().ok();
         }

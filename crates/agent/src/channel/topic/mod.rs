@@ -166,7 +166,8 @@ impl TopicQueue {
     /// They are not committed, and the events are read again, here or by another member.
     pub(super) async fn commit(&self, take: &TopicTake) -> Result<(), ChannelError> {
         let (done, outcome) = oneshot::channel();
-        let commit = Commit { generation: take.generation, next: take.next.clone(), done };
+        let (generation, next) = (take.generation, take.next.clone());
+        let commit = Commit { generation, next, done: Some(done) };
         let gone = || self.failed("the channel is closed".to_owned());
         self.commits.send(commit).await.map_err(|_| gone())?;
         let outcome = outcome.await.map_err(|_| gone())?;
@@ -175,7 +176,11 @@ impl TopicQueue {
 
     /// A take has come to its end. Events that are given are next again.
     pub(super) fn end(&self, take: &TopicTake, events: Vec<Event>) {
-        self.shared.cursor().end(take, events);
+        let next = self.shared.cursor().end(take, events);
+        if !next.is_empty() {
+            // Nobody waits for that: if there is no room for it, the next one says the same.
+            let _ = self.commits.try_send(Commit { generation: take.generation, next, done: None });
+        }
     }
 
     /// A name that an event keeps, however often it is taken.

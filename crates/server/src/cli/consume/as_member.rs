@@ -83,6 +83,9 @@ fn print(
     for event in events {
         match event {
             FetchEvent::Skipped { partition, from, to } => printer::warn(&partition, from, to),
+            FetchEvent::Recreated { partition, to, .. } => {
+                printer::warn_of_other_topic(&partition, to);
+            }
             FetchEvent::Records(records) => {
                 let printed = printer.print_batches(&records)?;
                 done.insert(records.partition().clone(), printed.next);

@@ -225,6 +225,9 @@ async fn print_all(
         for event in events {
             match event {
                 FetchEvent::Skipped { partition, from, to } => printer::warn(&partition, from, to),
+                FetchEvent::Recreated { partition, to, .. } => {
+                    printer::warn_of_other_topic(&partition, to);
+                }
                 FetchEvent::Records(records) => {
                     if printer.print_batches(&records)?.wanted == Wanted::Nothing {
                         return Ok(());

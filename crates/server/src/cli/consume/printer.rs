@@ -81,3 +81,10 @@ pub(super) fn warn(partition: &TopicPartition, from: Offset, to: Offset) {
     let last = to + -1;
     eprintln!("warning: {partition}: offsets {from} to {last} exist no more; going on at {to}");
 }
+
+/// Says that records are of another topic from now on.
+pub(super) fn warn_of_other_topic(partition: &TopicPartition, to: Offset) {
+    eprintln!(
+        "warning: {partition}: the topic was deleted and made again; going on at {to} of the new one"
+    );
+}
