@@ -383,3 +383,37 @@ async fn who_asks_for_it_has_the_file_read_at_once() {
     end.send(()).expect("it runs");
     agent.await.expect("no panic").expect("ends in good order");
 }
+
+/// Of the lines that come together, a few fit into a message of the hop, and one does not fit alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_for_a_hop_goes_to_the_dead_letters_and_the_rest_arrives() {
+    for kind in ["avro", "thrift"] {
+        let folder = tempfile::tempdir().expect("is made");
+        let lines = (0..20).map(|number| match number {
+            10 => "x".repeat(60_000),
+            _ => "x".repeat(20_000),
+        });
+        let lines: Vec<String> = lines.collect();
+        std::fs::write(folder.path().join("lines"), lines.join("\n") + "\n").expect("is written");
+        let port = free_port();
+        let text = format!(
+            "[sources.r]\ntype = 'spooldir'\nspoolDir = '{}'\n'deserializer.maxLineLength' = 1000000\nchannels = ['c']\n\
+             [channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\n[channels.dead]\ntype = 'memory'\n\
+             [sinks.k]\ntype = '{kind}'\nchannel = 'c'\ndead-letter = 'dead'\nhostname = '127.0.0.1'\nport = {port}\n\
+             [sources.hop]\ntype = '{kind}'\nbind = '127.0.0.1'\nport = {port}\nmaxMessageBytes = 50000\nchannels = ['d']\n",
+            folder.path().display()
+        );
+        let registry = Registry::default();
+        let config = toml(&text).expect("makes sense");
+        let agent = RunningAgent::start(config, &registry).await.expect("starts");
+        wait_for("all events", || {
+            count(&registry, "CHANNEL.dead", "ChannelSize") == 1
+                && count(&registry, "CHANNEL.d", "ChannelSize") == 19
+                && count(&registry, "SINK.k", "EventDrainSuccessCount") == 19
+        })
+        .await;
+        assert_eq!(count(&registry, "SINK.k", "EventDeadLetterCount"), 1);
+        assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 0);
+        agent.end_sinks().await;
+    }
+}
