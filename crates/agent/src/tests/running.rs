@@ -384,6 +384,44 @@ async fn who_asks_for_it_has_the_file_read_at_once() {
     agent.await.expect("no panic").expect("ends in good order");
 }
 
+/// A line to a source `netcat`, whose answer is waited for.
+async fn say(port: u16, line: &str) {
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    socket.write_all(format!("{line}\n").as_bytes()).await.expect("is sent");
+    socket.flush().await.expect("is sent");
+    let mut answer = String::new();
+    socket.read_line(&mut answer).await.expect("is answered");
+    assert_eq!(answer, "OK\n", "{line}");
+}
+
+/// A broker that takes connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_optional_channel_whose_broker_is_silent_does_not_hold_up_a_source() {
+    let broker = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let port = free_port();
+    let text = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c', 'd']\n\
+         [sources.r.selector]\ntype = 'replicating'\noptional = 'd'\n[channels.c]\ntype = 'memory'\n\
+         [channels.d]\ntype = 'logway'\ntopic = 't'\n'kafka.bootstrap.servers' = '{}'\n",
+        broker.local_addr().expect("has one"),
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let said = async {
+        for line in ["one", "two", "three", "four"] {
+            say(port, line).await;
+        }
+    };
+    // A client of a broker waits for longer.
+    tokio::time::timeout(Duration::from_secs(15), said).await.expect("nobody waits");
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 4);
+    assert_eq!(count(&registry, "SOURCE.r", "OptionalChannelWriteFail"), 3, "one is on its way");
+    // It waits for nobody.
+    drop(agent);
+}
+
 /// Of the lines that come together, a few fit into a message of the hop, and one does not fit alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_large_for_a_hop_goes_to_the_dead_letters_and_the_rest_arrives() {
