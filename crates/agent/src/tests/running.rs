@@ -395,6 +395,45 @@ async fn say(port: u16, line: &str) {
     assert_eq!(answer, "OK\n", "{line}");
 }
 
+/// The server's answer comes when the sink was told to end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_on_its_way_when_a_sink_ends_is_committed_when_its_answer_comes() {
+    let folder = tempfile::tempdir().expect("is made");
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\ntotalEvents = 1\nchannels = ['c']\n\
+         [channels.c]\ntype = 'file'\ndataDirs = '{}'\nminimumRequiredSpace = 1048576\n\
+         [sinks.k]\ntype = 'http'\nchannel = 'c'\nendpoint = 'http://{}/'\n",
+        folder.path().display(),
+        server.local_addr().expect("has one"),
+    );
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &Registry::default()).await.expect("starts");
+    let (socket, _) = server.accept().await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        socket.read_line(&mut line).await.expect("comes");
+    }
+    let mut ending = pin!(agent.end_sinks());
+    tokio::select! {
+        biased;
+        _ = &mut ending => panic!("it waits for the answer"),
+        () = std::future::ready(()) => {}
+    }
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let answered = async {
+        socket.write_all(answer).await.expect("is sent");
+        socket.flush().await.expect("is sent");
+        // Until the connection is closed.
+        let _ = socket.read_line(&mut line).await;
+    };
+    let (channels, ()) = tokio::join!(ending, answered);
+    assert_eq!(channels["c"].1.len(), 0, "the event would come again");
+    channels["c"].1.close().await;
+}
+
 /// A broker that takes connections and says nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_channel_whose_broker_is_silent_does_not_hold_up_a_source() {
