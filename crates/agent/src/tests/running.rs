@@ -461,6 +461,45 @@ async fn an_optional_channel_whose_broker_is_silent_does_not_hold_up_a_source() 
     drop(agent);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_deleted_gets_no_more_events() {
+    let folder = tempfile::tempdir().expect("is made");
+    let port = free_port();
+    let text = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\n\
+         [channels.c]\ntype = 'memory'\n\
+         [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n'sink.rollInterval' = 0\n",
+        folder.path().display()
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let files = || -> Vec<std::path::PathBuf> {
+        let files = std::fs::read_dir(folder.path()).expect("is there");
+        files.map(|file| file.expect("is there").path()).collect()
+    };
+    let drained = |events| {
+        let registry = registry.clone();
+        async move {
+            wait_for("the event", || {
+                count(&registry, "SINK.k", "EventDrainSuccessCount") == events
+            })
+            .await;
+        }
+    };
+    say(port, "one").await;
+    drained(1).await;
+    std::fs::remove_file(&files()[0]).expect("is removed");
+    say(port, "two").await;
+    drained(2).await;
+    say(port, "three").await;
+    drained(3).await;
+    let files = files();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(std::fs::read_to_string(&files[0]).expect("is text"), "two\nthree\n");
+    agent.end_sinks().await;
+}
+
 /// Of the lines that come together, a few fit into a message of the hop, and one does not fit alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_large_for_a_hop_goes_to_the_dead_letters_and_the_rest_arrives() {
