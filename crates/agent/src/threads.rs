@@ -44,12 +44,12 @@ mod tests {
     async fn a_thread_of_a_part_that_was_cut_off_is_known() {
         let threads = Threads::default();
         assert!(!threads.run());
-        let ends = Arc::new(std::sync::Barrier::new(2));
-        let its_end = Arc::clone(&ends);
+        // Dropped, also if the test fails, it lets the thread end.
+        let (end, its_end) = std::sync::mpsc::channel::<()>();
         let part = tokio::spawn(threads.of(async move {
             let held = Held::new();
             let run = move || {
-                its_end.wait();
+                let _ = its_end.recv();
                 drop(held);
             };
             tokio::task::spawn_blocking(run).await.expect("no panic");
@@ -60,7 +60,7 @@ mod tests {
         part.abort();
         assert!(part.await.is_err_and(|error| error.is_cancelled()));
         assert!(threads.run(), "the thread waits");
-        ends.wait();
+        drop(end);
         let ended = async {
             while threads.run() {
                 tokio::task::yield_now().await;
