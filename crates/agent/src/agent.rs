@@ -13,6 +13,7 @@ use crate::counters::{Counted, Registry};
 use crate::error::AgentError;
 use crate::part::{self, Part, SinkPart, Startable, refused, start_source};
 use crate::settings::Settings;
+use crate::threads::Threads;
 
 /// Channels by name, with what they were told.
 pub(crate) type Channels = BTreeMap<String, (Settings, Arc<Channel>)>;
@@ -27,6 +28,8 @@ pub(crate) struct RunningAgent {
     channels: Channels,
     sources: BTreeMap<String, Part<SourceConfig>>,
     sinks: BTreeMap<String, Part<SinkPart>>,
+    /// Threads of sources that were cut off, by their names.
+    unended: BTreeMap<String, Threads>,
 }
 
 /// What of a running agent another configuration does not have, or has otherwise, and what depends on that.
@@ -62,6 +65,7 @@ impl RunningAgent {
             channels: Channels::new(),
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            unended: BTreeMap::new(),
         };
         let mut errors = agent.start_all().await.into_iter();
         match errors.next() {
@@ -112,7 +116,7 @@ impl RunningAgent {
     /// Ends the parts that leave, but for sinks that empty a channel which leaves, too.
     pub(crate) async fn end_before_drain(&mut self, leaving: &Leaving) {
         let sources = self.sources.extract_if(.., |name, _| leaving.sources.contains(name));
-        part::end(sources.collect()).await;
+        self.unended.extend(part::end(sources.collect()).await);
         let sinks = self.sinks.extract_if(.., |name, part| {
             let empties = part.config.emptied().any(|name| leaving.channels.contains(name));
             leaving.sinks.contains(name) && !empties
@@ -134,6 +138,7 @@ impl RunningAgent {
 
     /// Starts what is missing, if all of it can be started; or else says why not, and nothing of it runs.
     pub(crate) async fn start_all(&mut self) -> Vec<AgentError> {
+        self.unended.retain(|_, threads| threads.run());
         let mut prepared = self.prepare().await;
         let errors = std::mem::take(&mut prepared.errors);
         if errors.is_empty() {
@@ -150,6 +155,7 @@ impl RunningAgent {
 
     /// Starts what is missing, as far as it can be started; what cannot is told of.
     pub(crate) async fn start_missing(&mut self) {
+        self.unended.retain(|_, threads| threads.run());
         let mut prepared = self.prepare().await;
         for error in std::mem::take(&mut prepared.errors) {
             tracing::error!("{error}; it is tried again");
@@ -193,7 +199,13 @@ impl RunningAgent {
         }
         for source in &self.config.sources {
             let is_ready = source.channels.iter().all(|name| channels.contains_key(name));
-            if self.sources.contains_key(&source.settings.component) || !is_ready {
+            let component = &source.settings.component;
+            if self.sources.contains_key(component) || !is_ready {
+                continue;
+            }
+            if self.unended.contains_key(component) {
+                // Two would read the same, and write the same files.
+                tracing::warn!("{component} starts when its thread of before has ended");
                 continue;
             }
             match start_source(source.clone(), &channels).await {
@@ -282,5 +294,32 @@ impl RunningAgent {
     pub(crate) async fn end_sinks(self) -> Channels {
         part::end(self.sinks.into_iter().collect()).await;
         self.channels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::toml;
+    use crate::threads::Held;
+
+    /// Both would read the same files, and write the same positions.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_source_starts_when_the_thread_of_the_one_before_has_ended() {
+        let text = "[sources.r]\ntype = 'seq'\ntotalEvents = 1\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n";
+        let config = toml(text).expect("makes sense");
+        let mut agent = RunningAgent::start(config, &Registry::default()).await.expect("starts");
+        let threads = Threads::default();
+        let held = threads.of(async { Held::new() }).await;
+        agent.end_sources().await;
+        agent.unended.insert("source r".to_owned(), threads);
+        agent.start_missing().await;
+        assert!(!agent.is_whole());
+        assert!(agent.start_all().await.is_empty(), "it is not an error of the configuration");
+        assert!(!agent.is_whole());
+        drop(held);
+        agent.start_missing().await;
+        assert!(agent.is_whole());
+        agent.end_sinks().await;
     }
 }

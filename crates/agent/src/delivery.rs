@@ -2,12 +2,15 @@
 //!
 //! Interceptors see an event once. A put that is tried again puts what they have made of it.
 
+mod optional;
+
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use logway_log::random_uuid;
 
+use self::optional::{Beside, Untold};
 use crate::channel::{Channel, Reservation};
 use crate::counters::SourceCounters;
 use crate::error::ChannelError;
@@ -22,8 +25,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And after many.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
-/// How often it is told that optional channels do not take events.
-const TELL_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a put may take at the end, whose events are read again after the next start. Less than a part has to end.
+const PUT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a source hands its events to. Clones share everything.
 #[derive(Debug, Clone)]
@@ -38,14 +41,9 @@ struct Shared {
     counters: Arc<SourceCounters>,
     /// Headers in which channels want an id, which has to stay the same when a batch is put again.
     id_headers: Vec<String>,
+    /// For each channel what runs beside the source where that channel is optional.
+    beside: Vec<Beside>,
     untold: Mutex<Untold>,
-}
-
-/// What optional channels did not take since that was told last.
-#[derive(Debug, Default)]
-struct Untold {
-    events: usize,
-    told: Option<Instant>,
 }
 
 /// Events that no channel will ever take.
@@ -70,6 +68,19 @@ impl Drop for InHand<'_> {
     }
 }
 
+/// Events that go into their channels together.
+struct Batch {
+    events: Vec<Event>,
+    /// Required channels that have them already, from a put that failed at another one.
+    had_by: Vec<usize>,
+}
+
+impl Batch {
+    fn new(events: Vec<Event>) -> Batch {
+        Batch { events, had_by: Vec::new() }
+    }
+}
+
 /// The events for one channel.
 struct Share {
     channel: usize,
@@ -89,10 +100,18 @@ impl Delivery {
         let id_headers = channels.iter().filter_map(|channel| channel.id_header());
         let id_headers: Vec<String> =
             id_headers.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect();
+        let beside = channels.iter().map(|_| Beside::default()).collect();
         let untold = Mutex::default();
-        let shared =
-            Shared { source, channels, selector, interceptors, counters, id_headers, untold };
-        Delivery(Arc::new(shared))
+        Delivery(Arc::new(Shared {
+            source,
+            channels,
+            selector,
+            interceptors,
+            counters,
+            id_headers,
+            beside,
+            untold,
+        }))
     }
 
     pub(crate) fn counters(&self) -> &SourceCounters {
@@ -123,12 +142,12 @@ impl Delivery {
     ///
     /// Room is claimed in all required channels before one of them gets anything, and durable channels come
     /// first, because they alone can fail then. So a failure leaves nothing behind, unless the disk of a second
-    /// durable channel fails: then the first has the batch, and has it twice when the source sends it again.
+    /// durable channel fails: then the first has the batch, and has it twice when its sender sends it again.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), ChannelError> {
         let received = events.len();
         let events = self.prepare(events);
         let left_out = received - events.len();
-        self.put(events).await?;
+        self.put(events, &mut Vec::new(), None).await?;
         self.0.counters.accepted.add(left_out);
         Ok(())
     }
@@ -176,16 +195,23 @@ impl Delivery {
     }
 
     /// As [`Delivery::deliver`], again and again until the channels have room: for what comes from where it can
-    /// wait. What no channel will ever take is dropped, with a line and a count. `false` if the end came before.
+    /// wait. What no channel will ever take is dropped, with a line and a count. `false` if the end came before: the source
+    /// reads the events again after the next start. At the end it does not wait for room.
     pub(crate) async fn insist(&self, events: Vec<Event>, stop: &Stop) -> bool {
-        self.insist_on(events, stop, &mut 0).await
+        let mut left = 0;
+        tokio::select! {
+            biased;
+            is_put = self.insist_on(events, stop, Some(stop), &mut left) => is_put,
+            // Whether the channel has them, nobody knows. A thread that waited for longer would be there beside the next one.
+            () = stop.wait_and(PUT_PATIENCE) => false,
+        }
     }
 
     /// As [`Delivery::insist`], for what cannot be read again: if the end comes before, it is dropped. That is so, too, if
     /// the source is cut off while it waits for a channel.
     pub(crate) async fn insist_or_drop(&self, events: Vec<Event>, stop: &Stop) -> bool {
         let mut in_hand = InHand { delivery: self, events: 0 };
-        self.insist_on(events, stop, &mut in_hand.events).await
+        self.insist_on(events, stop, None, &mut in_hand.events).await
     }
 
     /// Puts events into their channels, in batches that they take, for a source whose sender is told what came of each.
@@ -201,7 +227,8 @@ impl Delivery {
         let mut batches = self.batches(self.prepare_each(events));
         let mut dropped = Dropped::default();
         while let Some(batch) = batches.pop() {
-            let put = self.put_or_halve(batch, &mut batches).await.map_err(|(error, _)| error)?;
+            let put = self.put_or_halve(batch, &mut batches, None).await;
+            let put = put.map_err(|(error, _)| error)?;
             if let Some(error) = put {
                 dropped.count += 1;
                 dropped.why = error.to_string();
@@ -211,33 +238,43 @@ impl Delivery {
     }
 
     /// Batches that channels take at once, the first one last.
-    fn batches(&self, mut events: Vec<Event>) -> Vec<Vec<Event>> {
+    fn batches(&self, mut events: Vec<Event>) -> Vec<Batch> {
         let max = self.batch_max().max(1);
         let mut batches = Vec::new();
         while events.len() > max {
             let rest = events.split_off(max);
-            batches.push(std::mem::replace(&mut events, rest));
+            batches.push(Batch::new(std::mem::replace(&mut events, rest)));
         }
-        batches.push(events);
+        batches.push(Batch::new(events));
         batches.reverse();
         batches
     }
 
-    /// Keeps in `left` how many events are in no channel yet; `false` if the end came before they are.
-    async fn insist_on(&self, events: Vec<Event>, stop: &Stop, left: &mut usize) -> bool {
+    /// Keeps in `left` how many events are in no channel yet; `false` if the end came before they are. No put waits for room
+    /// after `no_wait`.
+    async fn insist_on(
+        &self,
+        events: Vec<Event>,
+        stop: &Stop,
+        no_wait: Option<&Stop>,
+        left: &mut usize,
+    ) -> bool {
         let events = self.prepare_each(events);
         *left = events.len();
         let mut pause = PAUSE_MIN;
         let mut batches = self.batches(events);
         while let Some(batch) = batches.pop() {
-            let (error, batch) = match self.put_or_halve(batch, &mut batches).await {
+            let (error, batch) = match self.put_or_halve(batch, &mut batches, no_wait).await {
                 Ok(_) => {
-                    *left = batches.iter().map(Vec::len).sum();
+                    *left = batches.iter().map(|batch| batch.events.len()).sum();
                     continue;
                 }
                 Err(failed) => failed,
             };
-            tracing::warn!(source = self.0.source, events = batch.len(), %error, "channels take nothing; trying again");
+            if stop.is_set() {
+                return false;
+            }
+            tracing::warn!(source = self.0.source, events = batch.events.len(), %error, "channels take nothing; trying again");
             batches.push(batch);
             if stop.sleep(pause).await {
                 return false;
@@ -251,18 +288,21 @@ impl Delivery {
     /// which that is so: that one is dropped, and the error returned.
     async fn put_or_halve(
         &self,
-        mut batch: Vec<Event>,
-        left: &mut Vec<Vec<Event>>,
-    ) -> Result<Option<ChannelError>, (ChannelError, Vec<Event>)> {
-        match self.put(batch.clone()).await {
+        mut batch: Batch,
+        left: &mut Vec<Batch>,
+        no_wait: Option<&Stop>,
+    ) -> Result<Option<ChannelError>, (ChannelError, Batch)> {
+        let count = batch.events.len();
+        match self.put(batch.events.clone(), &mut batch.had_by, no_wait).await {
             Ok(()) => Ok(None),
             Err(error) if !error.is_final() => Err((error, batch)),
-            Err(error) if batch.len() <= 1 => {
-                self.drop_events(batch.len(), &error);
+            Err(error) if count <= 1 => {
+                self.drop_events(count, &error);
                 Ok(Some(error))
             }
             Err(_) => {
-                let second = batch.split_off(batch.len() / 2);
+                let events = batch.events.split_off(count / 2);
+                let second = Batch { events, had_by: batch.had_by.clone() };
                 left.extend([second, batch]);
                 Ok(None)
             }
@@ -280,25 +320,33 @@ impl Delivery {
         self.0.counters.batches_received.add(1);
     }
 
-    async fn put(&self, events: Vec<Event>) -> Result<(), ChannelError> {
-        let Shared { counters, channels, .. } = &*self.0;
+    /// Puts events into those of their channels that do not have them yet, and notes in `had_by` which required channels got
+    /// them. After `no_wait` it does not wait for room.
+    async fn put(
+        &self,
+        events: Vec<Event>,
+        had_by: &mut Vec<usize>,
+        no_wait: Option<&Stop>,
+    ) -> Result<(), ChannelError> {
+        let counters = &self.0.counters;
         let count = events.len();
-        let shares = self.shares(events);
+        let mut shares = self.shares(events);
+        shares.retain(|share| !share.is_required || !had_by.contains(&share.channel));
         let (required, optional): (Vec<Share>, Vec<Share>) =
             shares.into_iter().partition(|share| share.is_required);
         let failed = |error| {
             counters.channel_failures.add(1);
             error
         };
-        let mut reserved: Vec<(Reservation, Vec<Event>)> = Vec::new();
+        let mut reserved: Vec<(Reservation, Share)> = Vec::new();
         for share in required {
-            let reservation =
-                channels[share.channel].reserve(&share.events).await.map_err(failed)?;
-            reserved.push((reservation, share.events));
+            let reservation = self.reserve(&share, no_wait).await.map_err(failed)?;
+            reserved.push((reservation, share));
         }
         reserved.sort_by_key(|(reservation, _)| !reservation.is_durable());
-        for (reservation, events) in reserved {
-            reservation.put(events).await.map_err(failed)?;
+        for (reservation, share) in reserved {
+            reservation.put(share.events).await.map_err(failed)?;
+            had_by.push(share.channel);
         }
         for share in optional {
             self.try_optional(share).await;
@@ -308,27 +356,19 @@ impl Delivery {
         Ok(())
     }
 
-    /// Without waiting for room: a channel that may be left out does not slow down the source.
-    async fn try_optional(&self, share: Share) {
+    /// Room in a required channel.
+    async fn reserve(
+        &self,
+        share: &Share,
+        no_wait: Option<&Stop>,
+    ) -> Result<Reservation, ChannelError> {
         let channel = &self.0.channels[share.channel];
-        let count = share.events.len();
-        let put = match channel.reserve_now(&share.events).await {
-            Ok(reservation) => reservation.put(share.events).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = put {
-            self.0.counters.optional_failures.add(count);
-            self.tell_of_optional(count, &error);
-        }
-    }
-
-    fn tell_of_optional(&self, count: usize, error: &ChannelError) {
-        let mut untold = self.0.untold.lock().unwrap_or_else(PoisonError::into_inner);
-        untold.events += count;
-        if untold.told.is_none_or(|told| told.elapsed() >= TELL_INTERVAL) {
-            let events = std::mem::take(&mut untold.events);
-            untold.told = Some(Instant::now());
-            tracing::warn!(source = self.0.source, events, %error, "an optional channel did not take events");
+        let reserving = channel.reserve(&share.events);
+        let Some(no_wait) = no_wait else { return reserving.await };
+        tokio::select! {
+            biased;
+            reserved = reserving => reserved,
+            () = no_wait.wait() => Err(ChannelError::Ended { channel: channel.name.clone() }),
         }
     }
 

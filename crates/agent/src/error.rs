@@ -79,6 +79,9 @@ pub(crate) enum ChannelError {
         "channel {channel} takes nothing: {free_bytes} bytes are free at {path}, and minimumRequiredSpace is {bound_bytes}"
     )]
     NoSpace { channel: String, path: String, free_bytes: u64, bound_bytes: u64 },
+    /// The source is to end, and the channel has no room yet.
+    #[error("channel {channel} had no room when the source was told to end")]
+    Ended { channel: String },
     /// Its storage failed.
     #[error("channel {channel}: {reason}")]
     Storage { channel: String, reason: String },

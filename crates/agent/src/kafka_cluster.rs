@@ -83,7 +83,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client; connects when it is first used.
 pub(crate) fn client(settings: &Settings) -> Result<Client, StartError> {
-    let addresses = BrokerAddress::parse_list(settings.required(BROKERS));
+    let text = settings.required(BROKERS);
+    if text.contains('@') {
+        // The text is not told: there may be a password in it.
+        return Err(format!("{BROKERS} has an '@': say kafka.user and kafka.password"));
+    }
+    let addresses = BrokerAddress::parse_list(text);
     let addresses = addresses.map_err(|error| format!("{BROKERS}: {error}"))?;
     let connection =
         ConnectionOptions { security: security(settings)?, ..ConnectionOptions::default() };

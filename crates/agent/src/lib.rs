@@ -42,6 +42,7 @@ mod sink;
 mod source;
 mod stop;
 mod supervisor;
+mod threads;
 mod tls;
 
 pub use error::AgentError;

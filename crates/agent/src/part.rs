@@ -18,6 +18,7 @@ use crate::selector::Selector;
 use crate::sink::SinkContext;
 use crate::source::SourceContext;
 use crate::stop::{Stop, Stopper};
+use crate::threads::Threads;
 
 /// How long parts have to end by themselves.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -26,6 +27,7 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Part<C> {
     pub(crate) config: C,
     stopper: Stopper,
+    threads: Threads,
     tasks: JoinSet<()>,
 }
 
@@ -41,15 +43,18 @@ pub(crate) struct Startable<C> {
 impl<C> Startable<C> {
     pub(crate) fn run(self) -> Part<C> {
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.running);
-        Part { config: self.config, stopper: self.stopper, tasks }
+        let threads = Threads::default();
+        tasks.spawn(threads.of(self.running));
+        Part { config: self.config, stopper: self.stopper, threads, tasks }
     }
 }
 
-/// Ends parts together.
-pub(crate) async fn end<C>(parts: Vec<(String, Part<C>)>) {
+/// Ends parts together. Returns the threads of those that have to be cut off, by their names: a thread runs on. Nothing must be
+/// started in place of such a part while [`Threads::run`].
+pub(crate) async fn end<C>(parts: Vec<(String, Part<C>)>) -> Vec<(String, Threads)> {
     parts.iter().for_each(|(_, part)| part.stopper.stop());
     let until = Instant::now() + END_PATIENCE;
+    let mut unended = Vec::new();
     for (name, mut part) in parts {
         loop {
             match timeout_at(until, part.tasks.join_next()).await {
@@ -58,11 +63,15 @@ pub(crate) async fn end<C>(parts: Vec<(String, Part<C>)>) {
                 Ok(Some(Err(error))) => tracing::error!(%error, "{name} ended badly"),
                 Err(_) => {
                     tracing::warn!("{name} takes too long to end, and is cut off");
+                    if part.threads.run() {
+                        unended.push((name, part.threads));
+                    }
                     break;
                 }
             }
         }
     }
+    unended
 }
 
 /// Sinks that one processor gives batches to: those of a group, or one that is in none.

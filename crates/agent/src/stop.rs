@@ -35,6 +35,12 @@ impl Stop {
         let _ = receiver.wait_for(|is_set| *is_set).await;
     }
 
+    /// Waits for the end, and then so much longer. Cancel safe.
+    pub(crate) async fn wait_and(&self, time: Duration) {
+        self.wait().await;
+        tokio::time::sleep(time).await;
+    }
+
     /// Sleeps, unless the end comes before; then it is `true`.
     pub(crate) async fn sleep(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.wait()).await.is_ok()

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -16,6 +17,7 @@ use crate::config::{AgentConfig, ConfigFile};
 use crate::counters::Registry;
 use crate::error::AgentError;
 use crate::metrics;
+use crate::source::listener::above_descriptors;
 
 /// How to run an agent.
 #[derive(Debug, Clone)]
@@ -121,6 +123,10 @@ fn ticks(period: Duration) -> Interval {
 
 fn warn_of(config: &AgentConfig) {
     for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if let Some(warning) = above_descriptors(&config.sources, descriptors) {
         tracing::warn!("{warning}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use logway_agent::config::ConfigFile;
 use logway_agent::{AgentError, RunOptions};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 /// How often to look whether the agent's file has changed.
@@ -53,16 +53,18 @@ pub(crate) struct BrokersAgent {
 }
 
 impl BrokersAgent {
-    /// Starts it beside the broker that listens at an address; returns when all components have started.
+    /// Starts it beside the broker that listens at an address; returns when all components have started. `reload_now` has its file
+    /// read at once.
     pub(crate) async fn start(
         options: AgentOptions,
         broker: SocketAddr,
+        reload_now: Arc<Notify>,
     ) -> anyhow::Result<BrokersAgent> {
         let file = options.file(reachable(broker).to_string());
         let run = RunOptions {
             metrics: options.metrics,
             reload_interval: Some(RELOAD_INTERVAL),
-            reload_now: Arc::default(),
+            reload_now,
             drain_patience: DRAIN_PATIENCE,
         };
         let (end, ended) = oneshot::channel::<()>();

@@ -4,6 +4,7 @@
 
 mod agent;
 mod cli;
+mod descriptors;
 mod log;
 mod nodes;
 mod notify;

@@ -26,11 +26,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::agent::{AgentOptions, BrokersAgent};
+use crate::descriptors::raise_descriptor_limit;
 use crate::log::{self, AuditLog, LEVEL_VARIABLE, Logs};
 use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
@@ -167,7 +168,7 @@ impl Prepared {
         Ok(Prepared { started_at, settings, replaces, agent, logs })
     }
 
-    /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
+    /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes and it has no agent, SIGHUP; a clean stop is
     /// success.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         tracing::info!(version = VERSION, "starting");
@@ -431,21 +432,14 @@ enum Listener {
 /// How long a broker that has failed may take to stop.
 const FAILED_STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Each connection and each active segment is a descriptor: take as many as we may.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files could not be raised");
-    }
-}
-
 async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let Prepared { started_at, settings, replaces, agent, logs } = prepared;
     let lost = logs.audit.as_ref().map(AuditLog::lost).unwrap_or_default();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = hangups()?;
+    // With an agent a hangup ends nothing: it has the agent's file read, as in a process of its own.
+    let reload_now = agent.is_some().then(Arc::<Notify>::default);
+    let mut hangup = hangups(reload_now.is_some())?;
     // By habit these ask daemons to do something that is not needed here, such as opening the log anew.
     // Nobody means by them that the broker should end at once, as the system would have it.
     let _ignored = [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
@@ -457,7 +451,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
         started = start_broker(settings, replaces, logs.levels, lost) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
-        () = next_of(&mut hangup) => return Ok(()),
+        () = hung_up(&mut hangup, reload_now.as_deref()) => return Ok(()),
     };
     let node_id = broker.node().settings.node_id;
     let http_addresses = listed(&http.addresses());
@@ -471,13 +465,17 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let http_server = tokio::spawn(logway_http::serve(http, state));
     let address = broker.addresses().first().copied();
     let mut agent = match agent.zip(address) {
-        Some((options, address)) => match BrokersAgent::start(options, address).await {
-            Ok(agent) => Some(agent),
-            Err(error) => {
-                broker.stop().await?;
-                return Err(error);
+        Some((options, address)) => {
+            match BrokersAgent::start(options, address, reload_now.clone().unwrap_or_default())
+                .await
+            {
+                Ok(agent) => Some(agent),
+                Err(error) => {
+                    broker.stop().await?;
+                    return Err(error);
+                }
             }
-        },
+        }
         None => None,
     };
     let ready_ms = started_at.elapsed().as_millis();
@@ -497,7 +495,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok("SIGTERM"),
         _ = interrupt.recv() => Ok("SIGINT"),
-        () = next_of(&mut hangup) => Ok("SIGHUP"),
+        () = hung_up(&mut hangup, reload_now.as_deref()) => Ok("SIGHUP"),
         error = broker.failed() => Err(error.into()),
         error = failed(&mut agent) => Err(error),
     };
@@ -540,10 +538,10 @@ fn log_service_addresses(log_service: &LogServer) -> String {
     told.map(|(name, addresses)| format!(" {name}={}", listed(addresses))).collect()
 }
 
-/// The terminal's closing, unless whoever started us has it ignored, as `nohup` does.
-fn hangups() -> io::Result<Option<Signal>> {
+/// The terminal's closing, unless whoever started us has it ignored, as `nohup` does, and it is not wanted for an agent.
+fn hangups(has_agent: bool) -> io::Result<Option<Signal>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if is_ignored(SignalKind::hangup(), &status) {
+    if !has_agent && is_ignored(SignalKind::hangup(), &status) {
         return Ok(None);
     }
     signal(SignalKind::hangup()).map(Some)
@@ -554,6 +552,17 @@ fn is_ignored(kind: SignalKind, status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+/// Waits for a hangup that ends the broker. With an agent none does: its file is read again.
+async fn hung_up(signals: &mut Option<Signal>, reload_now: Option<&Notify>) {
+    loop {
+        next_of(signals).await;
+        match reload_now {
+            Some(reload_now) => reload_now.notify_one(),
+            None => return,
+        }
+    }
 }
 
 async fn next_of(signals: &mut Option<Signal>) {
@@ -683,6 +692,24 @@ mod tests {
         assert!(is_ignored(hangup, &status("0000000000001001")));
         assert!(!is_ignored(hangup, &status("0000000000001000")));
         assert!(!is_ignored(hangup, "of another system"));
+    }
+
+    #[tokio::test]
+    async fn a_hangup_ends_a_broker_and_has_the_file_of_its_agent_read() {
+        let hang_up = || {
+            let process = rustix::process::getpid();
+            rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("is sent");
+        };
+        let mut signals = hangups(true).expect("listens");
+        let (reload_now, soon) = (Notify::new(), Duration::from_secs(20));
+        hang_up();
+        tokio::select! {
+            () = hung_up(&mut signals, Some(&reload_now)) => panic!("it ends the broker"),
+            told = tokio::time::timeout(soon, reload_now.notified()) => told.expect("the agent is told"),
+        }
+        hang_up();
+        let ended = tokio::time::timeout(soon, hung_up(&mut signals, None)).await;
+        ended.expect("without an agent it ends the broker");
     }
 
     #[test]

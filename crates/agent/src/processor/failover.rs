@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Progress, SinkRunner, penalty};
 use crate::error::SinkError;
 use crate::settings::Settings;
+use crate::stop::Stop;
 
 /// Sinks by priority, the highest first.
 pub(crate) struct Failover {
@@ -35,14 +36,18 @@ impl Failover {
         self.members.iter_mut().map(|member| &mut member.sink)
     }
 
-    pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
+    pub(super) async fn process(
+        &mut self,
+        patience: Duration,
+        stop: &Stop,
+    ) -> Result<Progress, SinkError> {
         let now = Instant::now();
         let mut last = None;
         for member in &mut self.members {
             if member.rests_until.is_some_and(|until| now < until) {
                 continue;
             }
-            match member.sink.process(patience).await {
+            match member.sink.process(patience, stop).await {
                 Ok(progress) => {
                     // Nothing was sent: that says nothing of a sink that had failed.
                     if progress == Progress::Sent {

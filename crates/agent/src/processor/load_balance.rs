@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Progress, SinkRunner, penalty};
 use crate::error::SinkError;
 use crate::settings::Settings;
+use crate::stop::Stop;
 
 /// Sinks that take turns.
 pub(crate) struct LoadBalance {
@@ -40,7 +41,11 @@ impl LoadBalance {
         self.members.iter_mut().map(|member| &mut member.sink)
     }
 
-    pub(super) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
+    pub(super) async fn process(
+        &mut self,
+        patience: Duration,
+        stop: &Stop,
+    ) -> Result<Progress, SinkError> {
         let count = self.members.len();
         let first = match self.is_random {
             true => (RandomState::new().hash_one(self.next) % count as u64) as usize,
@@ -54,7 +59,7 @@ impl LoadBalance {
             if member.rests_until.is_some_and(|until| now < until) {
                 continue;
             }
-            match member.sink.process(patience).await {
+            match member.sink.process(patience, stop).await {
                 Ok(progress) => {
                     if progress == Progress::Sent {
                         (member.failures, member.rests_until) = (0, None);

@@ -81,6 +81,10 @@ const IDLE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// How long what is on its way to the next hop may take at the end. It is less than a part has to end, so that sinks can end
+/// what they have begun.
+const SEND_PATIENCE: Duration = Duration::from_secs(8);
+
 /// What gives batches to sinks.
 pub(crate) enum Processor {
     One(Box<SinkRunner>),
@@ -102,10 +106,11 @@ impl Processor {
     pub(crate) async fn run(mut self, stop: Stop) {
         let mut pause = PAUSE_MIN;
         while !stop.is_set() {
-            // Dropped in the middle, a batch goes back into its channel.
+            // A batch that is on its way comes to its end: broken off, it could be there, and would come again. What takes too
+            // long goes back into its channel.
             let processed = tokio::select! {
-                processed = self.process() => processed,
-                () = stop.wait() => break,
+                processed = self.process(&stop) => processed,
+                () = stop.wait_and(SEND_PATIENCE) => break,
             };
             self.runners().for_each(|runner| runner.sink.tend());
             match processed {
@@ -131,11 +136,11 @@ impl Processor {
         }
     }
 
-    async fn process(&mut self) -> Result<Progress, SinkError> {
+    async fn process(&mut self, stop: &Stop) -> Result<Progress, SinkError> {
         match self {
-            Processor::One(sink) => sink.process(IDLE).await,
-            Processor::Failover(failover) => failover.process(IDLE).await,
-            Processor::LoadBalance(balance) => balance.process(IDLE).await,
+            Processor::One(sink) => sink.process(IDLE, stop).await,
+            Processor::Failover(failover) => failover.process(IDLE, stop).await,
+            Processor::LoadBalance(balance) => balance.process(IDLE, stop).await,
         }
     }
 }

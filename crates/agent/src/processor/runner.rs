@@ -8,6 +8,7 @@ use crate::counters::SinkCounters;
 use crate::error::{ChannelError, Partly, SinkError};
 use crate::event::Event;
 use crate::sink::{Gathering, Sink};
+use crate::stop::Stop;
 
 /// A sink that runs.
 pub(crate) struct SinkRunner {
@@ -49,9 +50,17 @@ const ORIGIN: &str = "deadletter.sink";
 
 impl SinkRunner {
     /// Sends one batch, waiting for its first event as long as `patience`. After an error all of it is in the channel
-    /// again, but for what went to the dead letters.
-    pub(crate) async fn process(&mut self, patience: Duration) -> Result<Progress, SinkError> {
-        let Some(mut taken) = self.next_batch(patience).await? else { return Ok(Progress::Idle) };
+    /// again, but for what went to the dead letters. After `stop` nothing is waited for.
+    pub(crate) async fn process(
+        &mut self,
+        patience: Duration,
+        stop: &Stop,
+    ) -> Result<Progress, SinkError> {
+        let next = tokio::select! {
+            next = self.next_batch(patience) => next?,
+            () = stop.wait() => None,
+        };
+        let Some(mut taken) = next else { return Ok(Progress::Idle) };
         let batches = match taken.events.len() >= self.batch_max {
             true => &self.counters.batches_complete,
             false => &self.counters.batches_underflow,

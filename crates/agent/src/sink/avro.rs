@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::hop::{Hop, Unsent, send_in_messages};
 use super::{HOP, Sending, Sink, SinkContext, request_timeout};
 use crate::channel::Taken;
 use crate::codec::avro_rpc::{
@@ -14,7 +15,7 @@ use crate::codec::avro_rpc::{
 use crate::codec::budget::Budget;
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::error::{SinkError, StartError};
+use crate::error::StartError;
 use crate::event::Event;
 use crate::tls::{self, SinkTls, Stream};
 
@@ -23,7 +24,9 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "avro",
     aliases: &["org.apache.flume.sink.AvroSink"],
     doc: "Sends batches to an Avro source, and commits each when it is answered with `OK`. If no answer comes, the batch \
-          is sent again, and the other side may have it twice.",
+          is sent again, and the other side may have it twice. Large events go in several messages of about 8 MiB, and a \
+          message that the other side refuses by closing the connection is cut in two, until the event is found that is too \
+          large for it.",
     keys: &[
         key(
             "compression-type",
@@ -45,6 +48,11 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 
 struct AvroSink {
+    hop: AvroHop,
+    refusals: u32,
+}
+
+struct AvroHop {
     context: SinkContext,
     tls: Option<SinkTls>,
     connection: Option<Connection>,
@@ -59,7 +67,7 @@ struct Connection {
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let tls = tls::of_sink(&context.settings)?;
-    Ok(Box::new(AvroSink { context, tls, connection: None }))
+    Ok(Box::new(AvroSink { hop: AvroHop { context, tls, connection: None }, refusals: 0 }))
 }
 
 /// Connects to a component's `hostname` and `port`, and counts it.
@@ -67,7 +75,7 @@ pub(super) async fn connect(
     context: &SinkContext,
     level: Option<u32>,
     tls: Option<&SinkTls>,
-) -> Result<Box<dyn Stream>, SinkError> {
+) -> Result<Box<dyn Stream>, Unsent> {
     let settings = &context.settings;
     let address = (settings.required("hostname").trim(), settings.port("port"));
     let connected = async {
@@ -87,10 +95,7 @@ pub(super) async fn connect(
         }
         Err(error) => {
             context.counters.connections_failed.add(1);
-            Err(SinkError::later(format_args!(
-                "cannot connect to {}:{}: {error}",
-                address.0, address.1
-            )))
+            Err(Unsent::Later(format!("cannot connect to {}:{}: {error}", address.0, address.1)))
         }
     }
 }
@@ -101,8 +106,8 @@ pub(super) fn is_worn(context: &SinkContext, since: Instant) -> bool {
     !interval.is_zero() && since.elapsed() >= interval
 }
 
-impl AvroSink {
-    async fn append(&mut self, events: &[Event]) -> Result<(), SinkError> {
+impl Hop for AvroHop {
+    async fn append(&mut self, events: &[Event]) -> Result<(), Unsent> {
         let settings = &self.context.settings;
         if self
             .connection
@@ -135,15 +140,15 @@ impl AvroSink {
                 let word = ["OK", "FAILED", "UNKNOWN"]
                     .get(status as usize)
                     .unwrap_or(&"a status that is none");
-                Err(SinkError::later(format_args!("{} answered {word}", next())))
+                Err(Unsent::Later(format!("{} answered {word}", next())))
             }
             Ok(Answer::Error(text)) => {
-                Err(SinkError::later(format_args!("{} answered with an error: {text}", next())))
+                Err(Unsent::Refused(format!("{} answered with an error: {text}", next())))
             }
             Ok(Answer::WantsProtocol(_)) => {
-                Err(SinkError::later(format_args!("{} does not know the protocol", next())))
+                Err(Unsent::Later(format!("{} does not know the protocol", next())))
             }
-            Err(error) => Err(SinkError::later(format_args!("{}: {error}", next()))),
+            Err(error) => Err(Unsent::of(&error, &next())),
         }
     }
 }
@@ -188,6 +193,6 @@ impl Connection {
 
 impl Sink for AvroSink {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
-        Box::pin(self.append(&batch.events))
+        Box::pin(send_in_messages(&mut self.hop, &batch.events, &mut self.refusals))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::rolling::{Extent, Rolling};
@@ -18,7 +19,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     name: "file_roll",
     aliases: &["org.apache.flume.sink.RollingFileSink"],
     doc: "Writes events into files of a directory. A batch is committed when it is on stable storage; if that fails, \
-          what was written of it is cut off again.",
+          what was written of it is cut off again. A file that somebody has deleted gets no more.",
     keys: &[
         key("sink.directory", Kind::Text, Fallback::Required, "The directory."),
         key(
@@ -147,6 +148,27 @@ impl FileRoll {
 
     fn write(&mut self, batch: &Taken) -> io::Result<()> {
         self.roll_in_time();
+        self.leave_deleted()?;
+        self.append(batch)?;
+        // Nobody would find the batch in a file that was deleted meanwhile.
+        match self.leave_deleted()? {
+            true => self.append(batch),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the open file was deleted by somebody: then it is closed.
+    fn leave_deleted(&mut self) -> io::Result<bool> {
+        let Some(open) = &self.open else { return Ok(false) };
+        if open.file.metadata()?.nlink() > 0 {
+            return Ok(false);
+        }
+        tracing::warn!(path = %open.path.display(), "a file was deleted while events were written into it; another is begun");
+        self.open = None;
+        Ok(true)
+    }
+
+    fn append(&mut self, batch: &Taken) -> io::Result<()> {
         let serializer = self.serializer;
         let open = self.open()?;
         let mut bytes = if open.length == 0 { serializer.begin() } else { Vec::new() };

@@ -29,7 +29,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     doc: "Writes events into topics, by an idempotent producer, and commits a batch when all of it is acknowledged. The \
           header `key` becomes the key, and with `eventIdHeader` a record says which event it is: one that is sent again \
           after a crash has the same id if its channel is durable. An event that the broker will never take, because it is \
-          too large, goes to the sink's dead-letter channel.",
+          too large for instance, goes to the sink's dead-letter channel.",
     keys: &[
         key(
             "kafka.topic",
@@ -70,6 +70,14 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             "A record's header for the event's id: that of the event's header of the same name, or its place in the durable channel.",
         ),
         key(
+            "timestampHeader",
+            Kind::Text,
+            Fallback::Nothing,
+            "The header with the record's time, in milliseconds since 1970. Without it, or where an event has no such number, \
+             it is the time of sending. Brokers refuse times that are far in the future, and delete old ones by the topic's \
+             retention: name a header only if its senders are trusted.",
+        ),
+        key(
             "defaultPartitionId",
             Kind::Number(0, i32::MAX as i64, "partition"),
             Fallback::Nothing,
@@ -107,6 +115,7 @@ struct Form {
     partition: Option<PartitionId>,
     partition_header: Option<String>,
     event_id_header: Option<String>,
+    timestamp_header: Option<String>,
     copies_headers: bool,
     has_event_format: bool,
 }
@@ -121,6 +130,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
         partition: settings.limit("defaultPartitionId").map(|number| PartitionId(number as i32)),
         partition_header: text("partitionIdHeader"),
         event_id_header: text("eventIdHeader"),
+        timestamp_header: text("timestampHeader").map(|header| header.trim().to_owned()),
         copies_headers: settings.flag("copyHeaders"),
         has_event_format: settings.flag("useFlumeEventFormat"),
     };
@@ -146,16 +156,7 @@ fn options(settings: &Settings) -> ProducerOptions {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let is_final = matches!(
-            error.code(),
-            Some(
-                ErrorCode::MessageTooLarge
-                    | ErrorCode::InvalidRecord
-                    | ErrorCode::InvalidTimestamp
-                    | ErrorCode::RecordListTooLarge
-            )
-        );
-        match is_final
+        match error.code().is_some_and(is_about_an_event)
             || matches!(
                 error,
                 ClientError::UnwritableRecord { .. } | ClientError::NoSuchPartition { .. }
@@ -164,6 +165,20 @@ impl From<ClientError> for Failure {
             false => Failure::Later(error.to_string()),
         }
     }
+}
+
+/// Whether a broker that says this will never take one of the events. A topic whose name is not taken may be one that an event
+/// has named.
+fn is_about_an_event(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::MessageTooLarge
+            | ErrorCode::InvalidRecord
+            | ErrorCode::InvalidTimestamp
+            | ErrorCode::InvalidTopicException
+            | ErrorCode::RecordListTooLarge
+            | ErrorCode::UnsupportedForMessageFormat
+    )
 }
 
 impl Form {
@@ -183,6 +198,13 @@ impl Form {
         let number =
             number.map_err(|_| Failure::Refused(format!("partition '{text}' is no number")))?;
         Ok(Some(PartitionId(number)))
+    }
+
+    /// Any sender can set an event's headers: so none of them is the record's time unless the configuration names it.
+    fn timestamp_of(&self, event: &Event) -> TimestampMs {
+        let named = self.timestamp_header.as_ref().and_then(|header| event.headers.get(header));
+        let time = named.and_then(|text| text.trim().parse().ok()).filter(|time| *time >= 0);
+        TimestampMs(time.unwrap_or_else(now_ms))
     }
 
     fn record_headers(&self, batch: &Taken, index: usize) -> Vec<Header> {
@@ -248,10 +270,9 @@ async fn append(
     let event = &batch.events[index];
     let (topic, partition) = (form.topic_of(event)?, form.partition_of(event)?);
     let (headers, encoded) = (form.record_headers(batch, index), form.encoded(event));
-    let timestamp = event.headers.get("timestamp").and_then(|text| text.parse().ok());
     let record = NewRecord {
         partition,
-        timestamp: TimestampMs(timestamp.unwrap_or_else(now_ms)),
+        timestamp: form.timestamp_of(event),
         key: event.headers.get("key").map(str::as_bytes),
         value: Some(encoded.as_deref().unwrap_or(&event.body)),
         headers: &headers,
@@ -263,5 +284,59 @@ impl Sink for KafkaSink {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
         let count = batch.events.len();
         Box::pin(async move { store_each_once(&mut Request { sink: self, batch }, count).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(timestamp_header: Option<&str>) -> Form {
+        Form {
+            topic: Template::parse("t").expect("is one"),
+            topic_header: None,
+            partition: None,
+            partition_header: None,
+            event_id_header: None,
+            timestamp_header: timestamp_header.map(str::to_owned),
+            copies_headers: false,
+            has_event_format: false,
+        }
+    }
+
+    /// Or a sender whose clock is wrong has its event refused, or deleted by the topic's retention.
+    #[test]
+    fn a_header_is_the_time_of_a_record_only_if_it_is_named() {
+        let mut event = Event::new("e");
+        event.headers.set("timestamp", "4102444800000");
+        let before = now_ms();
+        let is_now = |time: TimestampMs| (before..=now_ms()).contains(&time.0);
+        assert!(is_now(form(None).timestamp_of(&event)));
+        assert!(is_now(form(Some("other")).timestamp_of(&event)));
+        let named = form(Some("timestamp"));
+        assert_eq!(named.timestamp_of(&event), TimestampMs(4_102_444_800_000));
+        for strange in ["", "soon", "-1"] {
+            event.headers.set("timestamp", strange);
+            assert!(is_now(named.timestamp_of(&event)), "{strange}");
+        }
+    }
+
+    #[test]
+    fn what_a_broker_refuses_for_good_does_not_hold_up_others() {
+        let failure = |code| {
+            let refused = ClientError::Refused { what: "write".to_owned(), code, message: None };
+            Failure::from(refused)
+        };
+        for code in [
+            ErrorCode::InvalidTimestamp,
+            ErrorCode::InvalidTopicException,
+            ErrorCode::MessageTooLarge,
+            ErrorCode::UnsupportedForMessageFormat,
+        ] {
+            assert!(matches!(failure(code), Failure::Refused(_)), "{code:?}");
+        }
+        for code in [ErrorCode::NotEnoughReplicas, ErrorCode::TopicAuthorizationFailed] {
+            assert!(matches!(failure(code), Failure::Later(_)), "{code:?}");
+        }
     }
 }

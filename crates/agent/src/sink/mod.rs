@@ -6,6 +6,7 @@ pub(crate) mod avro;
 pub(crate) mod elasticsearch;
 pub(crate) mod file_roll;
 pub(crate) mod hdfs;
+mod hop;
 pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod loki;

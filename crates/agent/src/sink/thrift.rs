@@ -6,13 +6,14 @@ use std::time::Instant;
 use tokio::time::timeout;
 
 use super::avro::{connect, is_worn};
+use super::hop::{Hop, Unsent, send_in_messages};
 use super::{HOP, Sending, Sink, SinkContext, request_timeout};
 use crate::channel::Taken;
 use crate::codec::budget::Budget;
 use crate::codec::thrift::{Protocol, append_batch, read_response};
 use crate::codec::wire::Wire;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
-use crate::error::{SinkError, StartError};
+use crate::error::StartError;
 use crate::event::Event;
 use crate::source::thrift::protocol;
 use crate::tls::{self, SinkTls, Stream};
@@ -21,7 +22,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
     role: Role::Sink,
     name: "thrift",
     aliases: &["org.apache.flume.sink.ThriftSink"],
-    doc: "Sends batches to a Thrift source with framed transport, and commits each when it is answered with `OK`.",
+    doc: "Sends batches to a Thrift source with framed transport, and commits each when it is answered with `OK`. Large \
+          events go in several messages, and a message that is refused is cut in two, as by the sink `avro`.",
     keys: &[
         key(
             "protocol",
@@ -49,6 +51,11 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 struct ThriftSink {
+    hop: ThriftHop,
+    refusals: u32,
+}
+
+struct ThriftHop {
     context: SinkContext,
     tls: Option<SinkTls>,
     connection: Option<(Wire<Box<dyn Stream>>, Instant)>,
@@ -57,11 +64,12 @@ struct ThriftSink {
 
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let tls = tls::of_sink(&context.settings)?;
-    Ok(Box::new(ThriftSink { context, tls, connection: None, sequence: 0 }))
+    let hop = ThriftHop { context, tls, connection: None, sequence: 0 };
+    Ok(Box::new(ThriftSink { hop, refusals: 0 }))
 }
 
-impl ThriftSink {
-    async fn append(&mut self, events: &[Event]) -> Result<(), SinkError> {
+impl Hop for ThriftHop {
+    async fn append(&mut self, events: &[Event]) -> Result<(), Unsent> {
         if self.connection.as_ref().is_some_and(|(_, since)| is_worn(&self.context, *since)) {
             self.connection = None;
         }
@@ -90,13 +98,13 @@ impl ThriftSink {
                     .unwrap_or(&"a status that is none");
                 match status {
                     0 => Ok(()),
-                    _ => Err(SinkError::later(format_args!("{} answered {word}", next()))),
+                    _ => Err(Unsent::Later(format!("{} answered {word}", next()))),
                 }
             }
             Ok(Err(text)) => {
-                Err(SinkError::later(format_args!("{} answered with an error: {text}", next())))
+                Err(Unsent::Refused(format!("{} answered with an error: {text}", next())))
             }
-            Err(error) => Err(SinkError::later(format_args!("{}: {error}", next()))),
+            Err(error) => Err(Unsent::of(&error, &next())),
         }
     }
 }
@@ -119,6 +127,6 @@ async fn call(
 
 impl Sink for ThriftSink {
     fn send<'a>(&'a mut self, batch: &'a Taken) -> Sending<'a> {
-        Box::pin(self.append(&batch.events))
+        Box::pin(send_in_messages(&mut self.hop, &batch.events, &mut self.refusals))
     }
 }

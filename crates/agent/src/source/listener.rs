@@ -11,10 +11,12 @@ use tokio::task::JoinSet;
 
 use super::{Running, SourceContext, Starting};
 use crate::codec::budget::Budget;
+use crate::config::SourceConfig;
 use crate::counters::SourceCounters;
 use crate::declaration::{Fallback, Key, Kind, key};
 use crate::error::{StartError, because};
 use crate::event::Event;
+use crate::settings::Settings;
 use crate::tls::{self, Stream};
 
 /// What all that listen for connections can be told, beside what Flume's can.
@@ -24,6 +26,23 @@ pub(super) const CONNECTIONS: &[Key] = &[key(
     Fallback::Is("1024"),
     "How many connections may be open. Further ones are closed at once, and counted.",
 )];
+
+/// What a process needs descriptors for beside connections of sources, about.
+const OTHER_DESCRIPTORS: u64 = 128;
+
+/// Says so if the connections of all sources could take all descriptors that the process may have: then one source could keep
+/// others from accepting any.
+pub(crate) fn above_descriptors(sources: &[SourceConfig], descriptors: u64) -> Option<String> {
+    let listens = |settings: &&Settings| settings.declaration.key("maxConnections").is_some();
+    let listening = sources.iter().map(|source| &source.settings).filter(listens);
+    let connections: u64 = listening.map(|settings| settings.number("maxConnections")).sum();
+    (connections > 0 && connections + OTHER_DESCRIPTORS > descriptors).then(|| {
+        format!(
+            "sources take {connections} connections (maxConnections), and the process may have {descriptors} open files: raise \
+             that limit (ulimit -n, LimitNOFILE), or lower maxConnections, or connections to one source keep out those to others"
+        )
+    })
+}
 
 /// And those that take whole messages.
 pub(super) const BUFFERS: &[Key] = &[

@@ -13,7 +13,7 @@ pub(crate) mod http;
 mod identity;
 pub(crate) mod journald;
 pub(crate) mod kafka;
-mod listener;
+pub(crate) mod listener;
 pub(crate) mod netcat;
 pub(crate) mod object_store;
 pub(crate) mod otlp;
@@ -38,6 +38,7 @@ use crate::delivery::Delivery;
 use crate::error::StartError;
 use crate::settings::Settings;
 use crate::stop::Stop;
+use crate::threads::Held;
 
 /// Keys of sources that read lines of files.
 const FILE_HEADER_KEY: Key = key("fileHeaderKey", Kind::Text, Fallback::Is("file"), "That header.");
@@ -78,8 +79,12 @@ pub(crate) type StartSource = fn(SourceContext) -> Starting;
 /// A source that runs on a thread which may wait for disks.
 fn on_thread(run: impl FnOnce(&Handle) + Send + 'static) -> Running {
     Box::pin(async move {
-        let handle = Handle::current();
-        if let Err(error) = tokio::task::spawn_blocking(move || run(&handle)).await {
+        let (handle, held) = (Handle::current(), Held::new());
+        let run = move || {
+            let _held = held;
+            run(&handle);
+        };
+        if let Err(error) = tokio::task::spawn_blocking(run).await {
             tracing::error!(%error, "a source has panicked");
         }
     })

@@ -694,3 +694,58 @@ async fn a_full_optional_channel_does_not_keep_its_source() {
     assert_eq!((first.len(), second.len()), (100, 1));
     assert_eq!(counters.optional_failures.get(), 99);
 }
+
+/// The source reads the batch again after the next start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_waits_for_room_ends_with_its_source_and_leaves_nothing_behind() {
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\ncapacity = 10\n\
+                transactionCapacity = 10\nkeep-alive = 86400\n";
+    let config = toml(text).expect("makes sense");
+    let channel = Channel::open(&config.channels["c"]).await.expect("opens");
+    put(&channel, 0..10).await;
+    let source = &config.sources[0];
+    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
+    let delivery = Delivery::new(
+        "r",
+        vec![Arc::clone(&channel)],
+        selector,
+        Vec::new(),
+        Arc::new(SourceCounters::default()),
+    );
+    let (stopper, stop) = Stopper::new();
+    let putting = tokio::spawn(async move { delivery.insist(events(10..15), &stop).await });
+    while channel.counters.put_attempts.get() < 15 {
+        tokio::task::yield_now().await;
+    }
+    stopper.stop();
+    let put = tokio::time::timeout(Duration::from_secs(60), putting).await.expect("ends");
+    assert!(!put.expect("no panic"), "it was not put");
+    assert_eq!(take_all(&channel).await, events(0..10));
+}
+
+/// The log of the second one is closed, as if its disk were full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_has_a_batch_does_not_get_it_again_while_another_fails() {
+    let folder = tempfile::tempdir().expect("is made");
+    let (first, second) = (folder.path().join("1"), folder.path().join("2"));
+    let (first, second) = (open_file(&first, "").await, open_file(&second, "").await);
+    second.close().await;
+    let text = "[sources.r]\ntype = 'seq'\nchannels = ['c', 'd']\n[channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\n";
+    let config = toml(text).expect("makes sense");
+    let source = &config.sources[0];
+    let selector = Selector::new(&source.selector, &source.channels).expect("is one");
+    let counters = Arc::new(SourceCounters::default());
+    let channels = vec![Arc::clone(&first), Arc::clone(&second)];
+    let delivery = Delivery::new("r", channels, selector, Vec::new(), Arc::clone(&counters));
+    let (stopper, stop) = Stopper::new();
+    let putting = tokio::spawn(async move { delivery.insist(events(0..10), &stop).await });
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while counters.channel_failures.get() < 3 {
+        assert!(std::time::Instant::now() < deadline, "it is tried again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stopper.stop();
+    assert!(!putting.await.expect("no panic"), "the second one does not have it");
+    assert_eq!(take_all(&first).await, events(0..10));
+    first.close().await;
+}

@@ -3,6 +3,7 @@
 use super::{flume, toml};
 use crate::config::{AgentConfig, ConfigFile};
 use crate::error::AgentError;
+use crate::source::listener::above_descriptors;
 
 fn problems(parsed: Result<AgentConfig, AgentError>) -> Vec<String> {
     match parsed {
@@ -241,6 +242,8 @@ async fn what_components_would_refuse_is_known_before_a_start() {
         (seq, &loki("endpoint = 'http://x'\n'header.a b' = 'c'"), "header.a b"),
         (seq, "type = 'hdfs'\n'hdfs.path' = 'file:///tmp/x'", "not of HDFS"),
         (seq, "type = 'object_store'\nurl = 'ftp://x'", "begins neither with s3://"),
+        (seq, "type = 'object_store'\nurl = 'https://a:SECRET@b/'", "url has an '@'"),
+        (seq, "type = 'kafka'\n'kafka.bootstrap.servers' = 'a:SECRET@b:x'", "servers has an '@'"),
         (
             &groups("/var/log/*.log"),
             null,
@@ -250,6 +253,7 @@ async fn what_components_would_refuse_is_known_before_a_start() {
     ] {
         let found = problems(check(source, sink));
         assert!(found.len() == 1 && found[0].contains(words), "{source} {sink}\n{found:#?}");
+        assert!(!found[0].contains("SECRET"), "{found:#?}");
     }
     let there = format!("type = 'file_roll'\n'sink.directory' = '{}'", folder.path().display());
     assert!(check(&groups(r"/var/log/.*\.log"), &there).expect("makes sense").warnings.is_empty());
@@ -337,4 +341,18 @@ fn what_would_come_round_between_topics_is_warned_of() {
     ] {
         assert_eq!(warnings(of_source, of_sink), [] as [&str; 0], "{of_source} {of_sink}");
     }
+}
+
+/// With all of them open, a source could accept nothing because of its neighbour.
+#[test]
+fn connections_that_could_take_all_descriptors_are_told_of() {
+    let netcat = |name: &str| {
+        format!("[sources.{name}]\ntype = 'netcat'\nbind = 'b'\nport = 1\nchannels = ['c']\n")
+    };
+    let seq = "[sources.s]\ntype = 'seq'\nchannels = ['c']\n[channels.c]\ntype = 'memory'\n";
+    let two = toml(&format!("{}{}{seq}", netcat("n"), netcat("m"))).expect("makes sense");
+    let told = above_descriptors(&two.sources, 2048).expect("are too many");
+    assert!(told.contains("2048 connections") && told.contains("2048 open files"), "{told}");
+    assert_eq!(above_descriptors(&two.sources, 4096), None);
+    assert_eq!(above_descriptors(&toml(seq).expect("makes sense").sources, 0), None);
 }

@@ -383,3 +383,153 @@ async fn who_asks_for_it_has_the_file_read_at_once() {
     end.send(()).expect("it runs");
     agent.await.expect("no panic").expect("ends in good order");
 }
+
+/// A line to a source `netcat`, whose answer is waited for.
+async fn say(port: u16, line: &str) {
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    socket.write_all(format!("{line}\n").as_bytes()).await.expect("is sent");
+    socket.flush().await.expect("is sent");
+    let mut answer = String::new();
+    socket.read_line(&mut answer).await.expect("is answered");
+    assert_eq!(answer, "OK\n", "{line}");
+}
+
+/// The server's answer comes when the sink was told to end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_on_its_way_when_a_sink_ends_is_committed_when_its_answer_comes() {
+    let folder = tempfile::tempdir().expect("is made");
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let text = format!(
+        "[sources.r]\ntype = 'seq'\ntotalEvents = 1\nchannels = ['c']\n\
+         [channels.c]\ntype = 'file'\ndataDirs = '{}'\nminimumRequiredSpace = 1048576\n\
+         [sinks.k]\ntype = 'http'\nchannel = 'c'\nendpoint = 'http://{}/'\n",
+        folder.path().display(),
+        server.local_addr().expect("has one"),
+    );
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &Registry::default()).await.expect("starts");
+    let (socket, _) = server.accept().await.expect("connects");
+    let mut socket = tokio::io::BufStream::new(socket);
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        socket.read_line(&mut line).await.expect("comes");
+    }
+    let mut ending = pin!(agent.end_sinks());
+    tokio::select! {
+        biased;
+        _ = &mut ending => panic!("it waits for the answer"),
+        () = std::future::ready(()) => {}
+    }
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let answered = async {
+        socket.write_all(answer).await.expect("is sent");
+        socket.flush().await.expect("is sent");
+        // Until the connection is closed.
+        let _ = socket.read_line(&mut line).await;
+    };
+    let (channels, ()) = tokio::join!(ending, answered);
+    assert_eq!(channels["c"].1.len(), 0, "the event would come again");
+    channels["c"].1.close().await;
+}
+
+/// A broker that takes connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_optional_channel_whose_broker_is_silent_does_not_hold_up_a_source() {
+    let broker = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let port = free_port();
+    let text = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c', 'd']\n\
+         [sources.r.selector]\ntype = 'replicating'\noptional = 'd'\n[channels.c]\ntype = 'memory'\n\
+         [channels.d]\ntype = 'logway'\ntopic = 't'\n'kafka.bootstrap.servers' = '{}'\n",
+        broker.local_addr().expect("has one"),
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let said = async {
+        for line in ["one", "two", "three", "four"] {
+            say(port, line).await;
+        }
+    };
+    // A client of a broker waits for longer.
+    tokio::time::timeout(Duration::from_secs(15), said).await.expect("nobody waits");
+    assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 4);
+    assert_eq!(count(&registry, "SOURCE.r", "OptionalChannelWriteFail"), 3, "one is on its way");
+    // It waits for nobody.
+    drop(agent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_deleted_gets_no_more_events() {
+    let folder = tempfile::tempdir().expect("is made");
+    let port = free_port();
+    let text = format!(
+        "[sources.r]\ntype = 'netcat'\nbind = '127.0.0.1'\nport = {port}\nchannels = ['c']\n\
+         [channels.c]\ntype = 'memory'\n\
+         [sinks.k]\ntype = 'file_roll'\nchannel = 'c'\n'sink.directory' = '{}'\n'sink.rollInterval' = 0\n",
+        folder.path().display()
+    );
+    let registry = Registry::default();
+    let config = toml(&text).expect("makes sense");
+    let agent = RunningAgent::start(config, &registry).await.expect("starts");
+    let files = || -> Vec<std::path::PathBuf> {
+        let files = std::fs::read_dir(folder.path()).expect("is there");
+        files.map(|file| file.expect("is there").path()).collect()
+    };
+    let drained = |events| {
+        let registry = registry.clone();
+        async move {
+            wait_for("the event", || {
+                count(&registry, "SINK.k", "EventDrainSuccessCount") == events
+            })
+            .await;
+        }
+    };
+    say(port, "one").await;
+    drained(1).await;
+    std::fs::remove_file(&files()[0]).expect("is removed");
+    say(port, "two").await;
+    drained(2).await;
+    say(port, "three").await;
+    drained(3).await;
+    let files = files();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(std::fs::read_to_string(&files[0]).expect("is text"), "two\nthree\n");
+    agent.end_sinks().await;
+}
+
+/// Of the lines that come together, a few fit into a message of the hop, and one does not fit alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_for_a_hop_goes_to_the_dead_letters_and_the_rest_arrives() {
+    for kind in ["avro", "thrift"] {
+        let folder = tempfile::tempdir().expect("is made");
+        let lines = (0..20).map(|number| match number {
+            10 => "x".repeat(60_000),
+            _ => "x".repeat(20_000),
+        });
+        let lines: Vec<String> = lines.collect();
+        std::fs::write(folder.path().join("lines"), lines.join("\n") + "\n").expect("is written");
+        let port = free_port();
+        let text = format!(
+            "[sources.r]\ntype = 'spooldir'\nspoolDir = '{}'\n'deserializer.maxLineLength' = 1000000\nchannels = ['c']\n\
+             [channels.c]\ntype = 'memory'\n[channels.d]\ntype = 'memory'\n[channels.dead]\ntype = 'memory'\n\
+             [sinks.k]\ntype = '{kind}'\nchannel = 'c'\ndead-letter = 'dead'\nhostname = '127.0.0.1'\nport = {port}\n\
+             [sources.hop]\ntype = '{kind}'\nbind = '127.0.0.1'\nport = {port}\nmaxMessageBytes = 50000\nchannels = ['d']\n",
+            folder.path().display()
+        );
+        let registry = Registry::default();
+        let config = toml(&text).expect("makes sense");
+        let agent = RunningAgent::start(config, &registry).await.expect("starts");
+        wait_for("all events", || {
+            count(&registry, "CHANNEL.dead", "ChannelSize") == 1
+                && count(&registry, "CHANNEL.d", "ChannelSize") == 19
+                && count(&registry, "SINK.k", "EventDrainSuccessCount") == 19
+        })
+        .await;
+        assert_eq!(count(&registry, "SINK.k", "EventDeadLetterCount"), 1);
+        assert_eq!(count(&registry, "CHANNEL.c", "ChannelSize"), 0);
+        agent.end_sinks().await;
+    }
+}

@@ -139,9 +139,15 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
             (Store::Hdfs(Box::new(files)), path, PATH_BYTES_MAX)
         }
         _ => {
-            return Err(format!(
-                "url '{url}' begins neither with s3:// nor with file:/// nor with hdfs://"
-            ));
+            // All of it is not told: there may be a password in it.
+            return Err(match url.contains('@') {
+                true => {
+                    "url has an '@': keys belong into accessKeyId and secretAccessKey".to_owned()
+                }
+                false => format!(
+                    "url '{url}' begins neither with s3:// nor with file:/// nor with hdfs://"
+                ),
+            });
         }
     };
     let names = Names::new(path, prefix, form.extension(), name_bytes_max)?;

@@ -16,6 +16,7 @@ use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output;
 use crate::cli::shapes::Shape;
+use crate::descriptors::raise_descriptor_limit;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -92,6 +93,7 @@ pub(super) async fn run(command: AgentCommand, global: &GlobalArgs) -> Result<()
 }
 
 async fn run_agent(args: RunArgs) -> Result<(), CliError> {
+    raise_descriptor_limit();
     let failed = |source| CliError::Io { what: "wait for signals".to_owned(), source };
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let reload_now = Arc::new(Notify::new());
