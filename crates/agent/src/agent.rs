@@ -138,7 +138,6 @@ impl RunningAgent {
 
     /// Starts what is missing, if all of it can be started; or else says why not, and nothing of it runs.
     pub(crate) async fn start_all(&mut self) -> Vec<AgentError> {
-        self.unended.retain(|_, threads| threads.run());
         let mut prepared = self.prepare().await;
         let errors = std::mem::take(&mut prepared.errors);
         if errors.is_empty() {
@@ -155,7 +154,6 @@ impl RunningAgent {
 
     /// Starts what is missing, as far as it can be started; what cannot is told of.
     pub(crate) async fn start_missing(&mut self) {
-        self.unended.retain(|_, threads| threads.run());
         let mut prepared = self.prepare().await;
         for error in std::mem::take(&mut prepared.errors) {
             tracing::error!("{error}; it is tried again");
@@ -203,7 +201,7 @@ impl RunningAgent {
             if self.sources.contains_key(component) || !is_ready {
                 continue;
             }
-            if self.unended.contains_key(component) {
+            if self.unended.get(component).is_some_and(Threads::run) {
                 // Two would read the same, and write the same files.
                 tracing::warn!("{component} starts when its thread of before has ended");
                 continue;

@@ -538,7 +538,7 @@ fn log_service_addresses(log_service: &LogServer) -> String {
     told.map(|(name, addresses)| format!(" {name}={}", listed(addresses))).collect()
 }
 
-/// The terminal's closing, unless whoever started us has it ignored, as `nohup` does, and it is not wanted for an agent.
+/// The closing of the terminal. An agent wants it in any case; without one, `nohup` and the like have it ignored.
 fn hangups(has_agent: bool) -> io::Result<Option<Signal>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !has_agent && is_ignored(SignalKind::hangup(), &status) {

@@ -185,8 +185,10 @@ impl FileQueue {
         let (dir, log) = opened.map_err(|error| no_log(&path, &error))?;
         let range = log.log_start_offset()..log.log_end_offset();
         let note = Arc::new(NoteFile::new(&path, dir.directory_id()));
-        let gone = missing_before(&settings.name, &dir, range.start, &note.read());
-        let done = read_note(&note, range.clone()).map_err(|error| no_log(&path, &error))?;
+        let noted = note.read();
+        let gone = missing_before(&settings.name, &dir, range.start, &noted);
+        let done =
+            keep_known(&note, noted, range.clone()).map_err(|error| no_log(&path, &error))?;
         let held = u64::try_from(range.end - range.start).unwrap_or(0) - done.count();
         let cursor = Arc::new(Mutex::new(Cursor::new(range.start, done)));
         let committed = Arc::new(Notify::new());
@@ -450,8 +452,7 @@ fn lock(cursor: &Mutex<Cursor>) -> MutexGuard<'_, Cursor> {
 
 /// What was done with before this process, of the offsets that the log has. What the note says of others is forgotten:
 /// they are given to other events yet.
-fn read_note(file: &NoteFile, range: Range<Offset>) -> Result<Done, LogError> {
-    let mut done = file.read();
+fn keep_known(file: &NoteFile, mut done: Done, range: Range<Offset>) -> Result<Done, LogError> {
     let is_beyond = done.count_in(range.end..Offset::LIMIT) > 0;
     done.keep_only(range.clone());
     if is_beyond {

@@ -174,7 +174,7 @@ enum Delivered {
     Yes,
     /// The source is to stop.
     Stopped,
-    /// The partitions are not this member's any more: whoever has them reads the events again.
+    /// The partitions are another member's now, which reads the events again.
     NotOurs,
 }
 

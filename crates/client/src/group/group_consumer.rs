@@ -213,8 +213,8 @@ impl GroupConsumer {
         self.consumed_noting(partition, next, String::new());
     }
 
-    /// The same, with a note of what is to be known to whoever reads on there: see [`GroupConsumer::note`]. Brokers refuse
-    /// notes above 4096 bytes (`offset.metadata.max.bytes`), 32 of which are the client's own. Brokers without topic ids keep none.
+    /// The same, with a note for the member that reads on there: see [`GroupConsumer::note`]. Brokers refuse notes above 4096
+    /// bytes (`offset.metadata.max.bytes`). Of these, 32 are the client's own. Brokers without topic ids keep no note.
     pub fn consumed_noting(&mut self, partition: &TopicPartition, next: Offset, note: String) {
         if let Some(generation) = &mut self.generation {
             generation.uncommitted.insert(partition.clone(), Consumed { next, note });

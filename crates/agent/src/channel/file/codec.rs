@@ -5,10 +5,11 @@ use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression, DecodeLimit, Header, RecordError};
 
 use crate::event::{Event, Headers};
+use crate::interceptor::now_ms;
 
 pub(super) fn encode(events: &[Event]) -> Result<Batch, RecordError> {
     let mut builder = BatchBuilder::new(Compression::None);
-    let now = now();
+    let now = TimestampMs(now_ms());
     for event in events {
         let header = |(name, value): (&str, &str)| {
             Header::new(name.as_bytes().to_vec(), Some(Bytes::copy_from_slice(value.as_bytes())))
@@ -36,9 +37,4 @@ fn decode(value: Option<Bytes>, headers: &[Header]) -> Event {
     // A copy: or one event that waits would keep its whole batch in memory.
     let body = value.map(|value| Bytes::copy_from_slice(&value)).unwrap_or_default();
     Event { headers: headers.collect::<Headers>(), body }
-}
-
-fn now() -> TimestampMs {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    TimestampMs(since.map_or(0, |since| since.as_millis() as i64))
 }

@@ -102,8 +102,9 @@ impl Cursor {
 
     /// What is to be written down, if that has changed: below the log start nothing has to be.
     pub(super) fn take_note(&mut self) -> Option<(Offset, Done)> {
-        let is_noted = std::mem::replace(&mut self.is_noted, true);
-        (!is_noted && !self.done.is_empty()).then(|| (self.low(), self.done.clone()))
+        let has_note = self.has_note();
+        self.is_noted = true;
+        has_note.then(|| (self.low(), self.done.clone()))
     }
 
     /// Whether there is something to write down.

@@ -170,8 +170,8 @@ impl Cursor {
         Some(events)
     }
 
-    /// A take has come to its end. Events that are given are next again. Returns up to where everything is done with in
-    /// partitions of which some was dealt with apart from others, so that it is committed with a note of that.
+    /// A take has come to its end. Events that are given are next again. Some of it may have been dealt with apart from the rest:
+    /// returns these partitions, each with the offset before which everything is done with. It is committed with a note.
     pub(super) fn end(
         &mut self,
         take: &TopicTake,
