@@ -43,6 +43,12 @@ RESULTS = TESTS / ".work" / "results"
 # By default the first member of a group waits 3 s for others, and most cases begin a group.
 # And one case waits for the cleaner, which looks every 15 s.
 SETTINGS = {"group.initial.rebalance.delay.ms": "300", "log.cleaner.backoff.ms": "300"}
+# Where a log tells of a failure, in the words of our cases, of cargo, and of the runners of other languages.
+FAILURE = re.compile(r"^\s*(FAILED |FAIL\b|--- FAIL|not ok|case \S+ fail\b|test .* FAILED|thread '.*' panicked)")
+# The next case, after a failure.
+PASS = re.compile(r"^\s*(ok |case \S+ pass)")
+# How much of a trace after such a line is told at the end, and of all of a suite; the rest is in its log.
+LINES_OF_A_FAILURE, LINES_OF_FAILURES = 25, 40
 COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
 
 
@@ -84,6 +90,10 @@ def main() -> int:
                 remove_brokers(set(BROKERS.glob("*")) - kept)
             results.extend(of_batch)
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
+    for result in results:
+        if result.failed:
+            # Once more at the end: of a long run only its end may be kept.
+            say("\n".join([f"\nof {result.name}:", *failures(result)]))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
@@ -216,13 +226,27 @@ def report(result: Result):
     (RESULTS / f"{result.name}.json").write_text(json.dumps(asdict(result)) + "\n")
     lines = []
     if result.failed:
-        log = (RESULTS / f"{result.name}.log").read_text(errors="replace").splitlines()
-        lines = [f"    {line}" for line in log[-80:]]
+        lines = [f"    {line}" for line in log_lines(result)[-80:]]
     verdict = "FAILED" if result.failed else "ok"
     lines.append(
         f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s"
     )
     say("\n".join(lines))
+
+
+def failures(result: Result) -> list[str]:
+    """What the log of a suite says of its failures, wherever in it; its last lines if no line of it tells of one."""
+    lines = log_lines(result)
+    told = []
+    for begin, line in enumerate(lines):
+        if FAILURE.match(line):
+            after = lines[begin + 1 : begin + LINES_OF_A_FAILURE]
+            told += [line, *itertools.takewhile(lambda line: not PASS.match(line) and not FAILURE.match(line), after)]
+    return [f"    {line}" for line in (told or lines[-LINES_OF_A_FAILURE:])[:LINES_OF_FAILURES]]
+
+
+def log_lines(result: Result) -> list[str]:
+    return (RESULTS / f"{result.name}.log").read_text(errors="replace").splitlines()
 
 
 def say(text: str):
