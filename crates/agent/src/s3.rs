@@ -20,6 +20,10 @@ pub(crate) const KEY_BYTES_MAX: usize = 1024;
 /// Of most answers only an error's text is of interest.
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Said instead of an address that may have a password in it.
+pub(crate) const KEYS_IN_URL: &str =
+    "url has an '@': keys belong into accessKeyId and secretAccessKey";
+
 /// What components can be told that use a bucket, beside [`crate::tls::OF_HTTPS`].
 pub(crate) const OF_BUCKET: &[Key] = &[
     key(
@@ -107,7 +111,10 @@ impl Bucket {
     ) -> Result<Bucket, StartError> {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_sound) {
-            return Err(format!("url names the bucket '{name}', which is no bucket's name"));
+            return Err(match name.contains('@') {
+                true => KEYS_IN_URL.to_owned(),
+                false => format!("url names the bucket '{name}', which is no bucket's name"),
+            });
         }
         let region = settings.required("region").trim().to_owned();
         let amazons = format!("https://s3.{region}.amazonaws.com");

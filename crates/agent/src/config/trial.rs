@@ -9,7 +9,7 @@ use crate::interceptor::Interceptor;
 use crate::registry;
 use crate::settings::Settings;
 use crate::sink::SinkContext;
-use crate::source::taildir;
+use crate::source::{object_store, taildir};
 use crate::tls;
 
 /// Keys of what has to be there on the machine where the agent runs, which may be another.
@@ -54,6 +54,9 @@ fn try_source(source: &SourceConfig) -> Result<(), StartError> {
     }
     if settings.declaration.key("filegroups").is_some() {
         taildir::try_settings(settings)?;
+    }
+    if settings.declaration.key("url").is_some() {
+        object_store::try_settings(settings)?;
     }
     Ok(())
 }

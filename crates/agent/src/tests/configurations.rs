@@ -243,6 +243,12 @@ async fn what_components_would_refuse_is_known_before_a_start() {
         (seq, "type = 'hdfs'\n'hdfs.path' = 'file:///tmp/x'", "not of HDFS"),
         (seq, "type = 'object_store'\nurl = 'ftp://x'", "begins neither with s3://"),
         (seq, "type = 'object_store'\nurl = 'https://a:SECRET@b/'", "url has an '@'"),
+        (seq, "type = 'object_store'\nurl = 's3://a:SECRET@b/'", "url has an '@'"),
+        (
+            "type = 'object_store'\nurl = 'https://a:SECRET@b/'\npositionFile = '/tmp/none'",
+            null,
+            "url has an '@'",
+        ),
         (seq, "type = 'kafka'\n'kafka.bootstrap.servers' = 'a:SECRET@b:x'", "servers has an '@'"),
         (
             &groups("/var/log/*.log"),

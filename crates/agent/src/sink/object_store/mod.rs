@@ -20,7 +20,7 @@ use super::{Gathering, Sending, Sink, SinkContext};
 use crate::channel::Taken;
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
 use crate::error::{SinkError, StartError};
-use crate::s3::{KEY_BYTES_MAX, OF_BUCKET};
+use crate::s3::{KEY_BYTES_MAX, KEYS_IN_URL, OF_BUCKET};
 use crate::tls;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -119,6 +119,14 @@ enum Store {
     Hdfs(Box<HdfsFiles>),
 }
 
+/// Why a url is refused that begins otherwise than it should.
+pub(crate) fn of_no_store(url: &str, otherwise: &str) -> StartError {
+    match url.contains('@') {
+        true => KEYS_IN_URL.to_owned(),
+        false => format!("url '{url}' begins {otherwise}"),
+    }
+}
+
 pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
     let settings = &context.settings;
     let url = settings.required("url").trim();
@@ -139,15 +147,7 @@ pub(crate) fn make(context: SinkContext) -> Result<Box<dyn Sink>, StartError> {
             (Store::Hdfs(Box::new(files)), path, PATH_BYTES_MAX)
         }
         _ => {
-            // All of it is not told: there may be a password in it.
-            return Err(match url.contains('@') {
-                true => {
-                    "url has an '@': keys belong into accessKeyId and secretAccessKey".to_owned()
-                }
-                false => format!(
-                    "url '{url}' begins neither with s3:// nor with file:/// nor with hdfs://"
-                ),
-            });
+            return Err(of_no_store(url, "neither with s3:// nor with file:/// nor with hdfs://"));
         }
     };
     let names = Names::new(path, prefix, form.extension(), name_bytes_max)?;

@@ -25,8 +25,11 @@ use super::{
 use crate::codec::json;
 use crate::codec::lines::{read_line, without_return};
 use crate::declaration::{Declaration, Fallback, Kind, Role, key};
+use crate::error::StartError;
 use crate::event::Event;
 use crate::s3::OF_BUCKET;
+use crate::settings::Settings;
+use crate::stop::Stopper;
 use crate::tls;
 
 pub(crate) const DECLARATION: Declaration = Declaration {
@@ -144,6 +147,16 @@ impl From<String> for Interrupted {
     fn from(why: String) -> Interrupted {
         Interrupted::Failed(why)
     }
+}
+
+/// Says what a start would refuse. Nothing is looked at, so nothing is said of a directory.
+pub(crate) fn try_settings(settings: &Settings) -> Result<(), StartError> {
+    let url = settings.required("url").trim();
+    if url.starts_with("file:///") {
+        return Ok(());
+    }
+    let (_stopper, stop) = Stopper::new();
+    Store::new(settings, url, &stop).map(drop)
 }
 
 impl ObjectSource {

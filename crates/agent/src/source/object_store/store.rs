@@ -16,7 +16,7 @@ use super::progress::Id;
 use crate::error::StartError;
 use crate::s3::{ANSWER_BYTES_MAX, Bucket, Call, Refused, element};
 use crate::settings::Settings;
-use crate::sink::object_store::PART;
+use crate::sink::object_store::{PART, of_no_store};
 use crate::stop::Stop;
 
 /// So much of an object is asked for at once.
@@ -128,7 +128,7 @@ impl Store {
                 }
                 Ok(Store::Files { directory })
             }
-            _ => Err(format!("url '{url}' begins neither with s3:// nor with file:///")),
+            _ => Err(of_no_store(url, "neither with s3:// nor with file:///")),
         }
     }
 
