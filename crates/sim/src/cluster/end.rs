@@ -60,7 +60,8 @@ impl World {
             if !patience.wait().await {
                 let what = "a producer waits for ever, though all nodes serve";
                 let missing = self.are_all_in_sync().err().unwrap_or_default();
-                return Err(Violation::new(format!("{what} {missing}")));
+                let states = self.states_of_those_not_in_sync();
+                return Err(Violation::new(format!("{what} {missing}{states}")));
             }
         }
     }
@@ -71,6 +72,25 @@ impl World {
             self.is_in_sync(place).map_err(|missing| format!("{place}: {missing}"))?;
         }
         Ok(())
+    }
+
+    /// What each node knows and has of the partitions that are not in sync, a line each: a world that fails once in
+    /// thousands of runs has to tell why by itself.
+    pub(super) fn states_of_those_not_in_sync(&self) -> String {
+        let mut lines = String::new();
+        for place in self.all_places().into_iter().filter(|place| self.is_in_sync(*place).is_err())
+        {
+            let partition = PartitionId(place.partition);
+            for served in self.clients.serving.all() {
+                let (own, image) = (served.node.settings.node_id, served.node.image());
+                let known = image.topic(place.topic).and_then(|topic| topic.partition(partition));
+                let topics = served.node.topics();
+                let topic = topics.by_name(place.topic).ok();
+                let replica = topic.as_ref().and_then(|topic| topic.replica(partition));
+                lines += &format!("\n  {place}: node {own} knows {known:?}, has {replica:?}");
+            }
+        }
+        lines
     }
 
     fn is_in_sync(&self, place: Place) -> Result<(), String> {

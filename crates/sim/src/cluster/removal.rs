@@ -50,8 +50,9 @@ pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
     }
 }
 
-/// Once it may have been asked for, there is no way back: it is asked for until it is done, or certain that it never will
-/// be. That another try is refused says nothing about those before it.
+/// Once it may have been asked for, there is no way back: it is looked at until it is done, or certain that it never will
+/// be. That another try is refused says nothing about those before it. And each try has to be as justified as the first: by
+/// then others may have restarted, and the node, taken for alive, may be the last one in sync.
 async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) -> Step {
     let began = Instant::now();
     let current = timeout(ANSWER_MAX, node.quorum.wait_until_current()).await;
@@ -67,13 +68,16 @@ async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) ->
     // Time alone settles nothing: the entry may lie in the log of a leader that is cut off. What a leader with a
     // majority does not have when no message is on its way any more, never comes.
     unknown_since.take_if(|since| began.duration_since(*since) > SETTLED_WITHIN);
-    if image.is_active(id) && unknown_since.is_none() {
-        return Step::Again;
-    }
-    let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
-    let is_last = |it: &PartitionImage| it.isr.iter().all(|replica| *replica == id);
-    if partitions.any(is_last) && unknown_since.is_none() {
-        return Step::Stays;
+    // What is left to do of a removal that has begun is done, whatever else has come about since.
+    if image.broker(id).is_some() {
+        let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
+        let is_last = |it: &PartitionImage| it.isr.iter().all(|replica| *replica == id);
+        if image.is_active(id) {
+            return Step::Again;
+        }
+        if partitions.any(is_last) {
+            return Step::Stays;
+        }
     }
     let before = unknown_since.replace(Instant::now());
     match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::remove(id))).await {

@@ -425,7 +425,8 @@ impl World {
             self.clients.oracle.check()?;
             let Err(missing) = reached(self) else { return Ok(()) };
             if !patience.wait().await {
-                let what = format!("not within {time_max:?}: {what}: {missing}");
+                let states = self.states_of_those_not_in_sync();
+                let what = format!("not within {time_max:?}: {what}: {missing}{states}");
                 return Err(Violation::new(what));
             }
         }
