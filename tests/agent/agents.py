@@ -1,11 +1,9 @@
 """Our agents and Flume's, as processes of a case."""
 
-import errno
 import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import unittest
 import urllib.request
@@ -15,37 +13,12 @@ from pathlib import Path
 from harness.broker import TESTS, fresh_directory
 from harness.logway import BINARY, Logway
 from harness.network import address, on_host
+from harness.ports import free_port
 from harness.seed import SEED
 from harness.waiting import wait_until
 
 DEADLINE_S = 60
 KILL_DEADLINE_S = 120
-
-
-# Below the ports that Linux gives to those who name none (`ip_local_port_range`): a connection of somebody else takes none
-# of these between the choice and the start of who is to listen there.
-PORTS = range(15_000, 32_000)
-# By these names, in the network namespace, other processes know what this one has chosen. They go with the process.
-CHOSEN: list[socket.socket] = []
-
-
-def free_port() -> int:
-    """A port at which nobody listens, and that no other test has chosen."""
-    while True:
-        port = random.choice(PORTS)
-        name = socket.socket(socket.AF_UNIX)
-        with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-            try:
-                name.bind(f"\0logway-test-port-{port}")
-                for one in (stream, datagrams):
-                    one.bind(("127.0.0.1", port))
-            except OSError as error:
-                name.close()
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-        CHOSEN.append(name)
-        return port
 
 
 def needed(*what: str) -> Path:

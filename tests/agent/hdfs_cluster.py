@@ -6,9 +6,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from agents import AgentProcess, free_port
+from agents import AgentProcess
 
 from harness.broker import TESTS
+from harness.ports import free_port
 
 HERE = Path(__file__).parent
 JARS = TESTS / ".work" / "agent" / "hdfs"

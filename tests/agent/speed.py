@@ -19,12 +19,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from agents import Agent, Flume, free_port
+from agents import Agent, Flume
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from test_syslog import Rsyslog
 
 from harness.logway import Logway
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 EVENTS = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000

@@ -2,8 +2,9 @@
 
 import os
 
-from agents import Agent, AgentCase, free_port, lines_in
+from agents import Agent, AgentCase, lines_in
 
+from harness.ports import free_port
 from harness.seed import SEED
 from harness.waiting import wait_until
 

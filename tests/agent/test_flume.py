@@ -1,7 +1,8 @@
 """Real Flume agents before and behind ours: Avro plain and deflated, Thrift compact and binary."""
 
-from agents import Agent, AgentCase, Flume, free_port, lines_in
+from agents import Agent, AgentCase, Flume, lines_in
 
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 EVENTS = 2000

@@ -7,8 +7,9 @@ import struct
 import subprocess
 from pathlib import Path
 
-from agents import Agent, AgentCase, free_port, lines_in
+from agents import Agent, AgentCase, lines_in
 
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 DEADLINE_S = 60

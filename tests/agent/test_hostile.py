@@ -6,8 +6,9 @@ import socket
 import struct
 import zlib
 
-from agents import Agent, AgentCase, free_port
+from agents import Agent, AgentCase
 
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 DEADLINE_S = 60

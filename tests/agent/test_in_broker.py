@@ -3,9 +3,10 @@
 import json
 import subprocess
 
-from agents import AgentCase, free_port, lines_in
+from agents import AgentCase, lines_in
 
 from harness.logway import BINARY, Logway, logway
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 EVENTS = 1000

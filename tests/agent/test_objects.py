@@ -4,8 +4,9 @@ import gzip
 import os
 from pathlib import Path
 
-from agents import Agent, AgentCase, AgentProcess, free_port, lines_in, needed
+from agents import Agent, AgentCase, AgentProcess, lines_in, needed
 
+from harness.ports import free_port
 from harness.seed import SEED
 from harness.waiting import wait_until
 
@@ -38,16 +39,17 @@ class Store(AgentProcess):
 
     def names(self) -> set[str]:
         """Of the objects that are complete."""
-        return {str(path.relative_to(self.kept / BUCKET)).removesuffix(SUFFIX) for path in self._found()}
+        return set(self._found())
 
     def objects(self) -> dict[str, bytes]:
         """The objects that are complete, by name, while none is deleted."""
-        return {str(path.relative_to(self.kept / BUCKET)).removesuffix(SUFFIX): path.read_bytes() for path in self._found()}
+        return {name: path.read_bytes() for name, path in self._found().items()}
 
-    def _found(self) -> list[Path]:
-        """A directory may go with its last object meanwhile, which only `walk` takes for an empty one."""
+    def _found(self) -> dict[str, Path]:
+        """Their files. A directory may go with its last object meanwhile, which only `walk` takes for an empty one."""
         walked = os.walk(self.kept / BUCKET)
-        return [Path(at) / name for at, _, names in walked for name in names if name.endswith(SUFFIX)]
+        files = [Path(at) / name for at, _, names in walked for name in names if name.endswith(SUFFIX)]
+        return {str(path.relative_to(self.kept / BUCKET)).removesuffix(SUFFIX): path for path in files}
 
 
 class Objects(AgentCase):

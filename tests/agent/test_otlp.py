@@ -8,7 +8,7 @@ import urllib.request
 from concurrent import futures
 
 import grpc
-from agents import Agent, AgentCase, free_port, lines_in
+from agents import Agent, AgentCase, lines_in
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpExporter
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
@@ -16,6 +16,7 @@ from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 DEADLINE_S = 60

@@ -8,9 +8,10 @@ import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from agents import Agent, AgentCase, free_port, lines_in
+from agents import Agent, AgentCase, lines_in
 
 from harness.logway import BINARY, Logway
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 DEADLINE_S = 60

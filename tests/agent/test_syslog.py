@@ -9,9 +9,10 @@ import subprocess
 import time
 import unittest
 
-from agents import Agent, AgentCase, AgentProcess, free_port, libraries_of, lines_in, needed
+from agents import Agent, AgentCase, AgentProcess, libraries_of, lines_in, needed
 from certificates import Certificates
 
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 DEADLINE_S = 30

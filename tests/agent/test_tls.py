@@ -5,10 +5,11 @@ import ssl
 import subprocess
 import urllib.request
 
-from agents import Agent, AgentCase, Flume, free_port, lines_in
+from agents import Agent, AgentCase, Flume, lines_in
 from certificates import PASSWORD, Certificates
 
 from harness.logway import BINARY
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 EVENTS = 1000

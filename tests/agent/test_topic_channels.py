@@ -4,8 +4,9 @@ import json
 import os
 import random
 
-from agents import Agent, BrokerCase, Flume, free_port, lines_in
+from agents import Agent, BrokerCase, Flume, lines_in
 
+from harness.ports import free_port
 from harness.seed import SEED
 from harness.waiting import wait_until
 

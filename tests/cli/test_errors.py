@@ -2,7 +2,8 @@ import unittest
 
 from command import create_topic, produce, run
 
-from harness.apache_kafka import free_addresses
+from harness.ports import free_addresses
+
 
 
 def assert_refused(case: unittest.TestCase, arguments: list[str], *expected: str, stdin: bytes = b""):

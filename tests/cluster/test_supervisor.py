@@ -2,13 +2,12 @@
 
 import json
 import random
-import subprocess
 import unittest
 
-from harness.apache_kafka import free_addresses
 from harness.broker import READY_DEADLINE_S
 from harness.cluster import Node
 from harness.logway import logway
+from harness.ports import free_addresses
 from harness.seed import SEED
 from harness.waiting import wait_until
 

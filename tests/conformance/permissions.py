@@ -5,9 +5,9 @@ import hashlib
 from conformance.connection import User
 from conformance.kafka_with_telemetry import KafkaWithTelemetry
 from conformance.side import Side
-from harness.apache_kafka import free_addresses
 from harness.broker import Broker
 from harness.logway import Logway
+from harness.ports import free_addresses
 
 STRANGER = User("stranger", "a word")
 # Of Kafka's mechanisms.

@@ -1,13 +1,12 @@
 """Apache Kafka 4.3.0 as a suite runs it: one KRaft node or three, fetched from Maven Central at the first use."""
 
 import signal
-import socket
 import subprocess
-from pathlib import Path
 
 from harness.broker import TESTS, Broker
 from harness.network import address, on_host
 from harness.nodes import Nodes
+from harness.ports import free_addresses
 from harness.protocol import METADATA, Connection, metadata_v1
 
 # A UUID in base64url, 16 bytes, as Kafka writes them.
@@ -125,12 +124,3 @@ def run_tool(name: str, *arguments: str, deadline_s: float) -> subprocess.Comple
     """One of Kafka's own tools for operators, unchanged."""
     command = java(need_kafka(), f"org.apache.kafka.tools.{name}", list(arguments), *SMALL_JVM)
     return subprocess.run(command, capture_output=True, text=True, timeout=deadline_s)
-
-
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses that nobody listens on; held open together, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
-    for held in sockets:
-        held.close()
-    return addresses

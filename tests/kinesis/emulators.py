@@ -8,9 +8,9 @@ import socket
 import subprocess
 from pathlib import Path
 
-from harness.apache_kafka import free_addresses
 from harness.broker import TESTS, Broker
 from harness.network import is_own
+from harness.ports import free_addresses
 
 HERE = Path(__file__).resolve().parent / "emulators"
 MOCK = HERE / "node_modules" / "kinesis-local"

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import unittest
@@ -17,6 +16,7 @@ from relocation import relocated
 
 from harness.broker import TESTS, fresh_directory
 from harness.logway import BINARY
+from harness.ports import free_port
 from harness.waiting import wait_until
 
 SOURCES = TESTS.parent
@@ -45,8 +45,7 @@ class Guide(unittest.TestCase):
         # Those belong to the whole system.
         for name in ("useradd", "userdel", "chown"):
             self.program(name, "exit 0")
-        with contextlib.ExitStack() as held:
-            ports = [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         os.environ.update({f"PORT_{port}": str(ours) for port, ours in zip((9092, 9093, 9644), ports, strict=True)})
         path = f"{self.root}/usr/local/bin:{self.root}/bin:{os.environ['PATH']}"
         self.environment = {**os.environ, "PATH": path, "ROOT": str(self.root), "PYTHONPATH": f"{HERE}:{TESTS}",

@@ -11,17 +11,17 @@ each operation. The time of a move is from the tool's start to the last replica 
 import argparse
 import os
 import shutil
-import time
 from contextlib import contextmanager
 
 os.environ.setdefault("AGAINST", "logway")
 
 from confluent_kafka.admin import NewTopic
 
-from harness.apache_kafka import KafkaCluster, KafkaNode, free_addresses, run_tool
+from harness.apache_kafka import KafkaCluster, KafkaNode, run_tool
 from harness.cluster import Cluster, Node
 from harness.cluster_status import wait_until_all_vote
 from harness.load import DEADLINE_S, admin_client, create_topics
+from harness.ports import free_addresses
 from harness.waiting import wait_until
 from measure import BULK, KEPT, PARTITIONS, Phases, fill, writing
 from ours import bound_copies

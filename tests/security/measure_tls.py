@@ -19,7 +19,8 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 from secure import SecureLogway
 
-from harness.apache_kafka import ApacheKafka, free_addresses, java, need_kafka
+from harness.apache_kafka import ApacheKafka, java, need_kafka
+from harness.ports import free_addresses
 from harness.protocol import parse_address
 
 RECORD_BYTES = 1_000

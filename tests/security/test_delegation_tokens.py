@@ -7,8 +7,9 @@ import subprocess
 import unittest
 
 from harness import shapes
-from harness.apache_kafka import SMALL_JVM, ApacheKafka, free_addresses, java, need_kafka
+from harness.apache_kafka import SMALL_JVM, ApacheKafka, java, need_kafka
 from harness.logway import BINARY
+from harness.ports import free_addresses
 from harness.waiting import wait_until
 from secure import AUTHORIZER, PASSWORD, SecureLogway
 

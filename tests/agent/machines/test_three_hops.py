@@ -10,13 +10,14 @@ Without a network of its own (run.sh gives it one) no cable is cut.
 import os
 import random
 
-from agents import Agent, AgentCase, free_port
+from agents import Agent, AgentCase
 from hdfs_cluster import HdfsCluster
 from test_objects import BUCKET, KEY, Store
 
 from harness.cluster import Cluster
 from harness.logway import logway
 from harness.network import WITHOUT, Network, address, is_own
+from harness.ports import free_port
 from harness.seed import SEED
 from harness.volume import MEBIBYTE, Volume
 from harness.waiting import wait_until

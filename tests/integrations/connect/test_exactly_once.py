@@ -12,9 +12,10 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from harness.apache_kafka import SMALL_JVM, free_addresses, java, need_kafka
+from harness.apache_kafka import SMALL_JVM, java, need_kafka
 from harness.cluster import Cluster
 from harness.exactly_once import DEADLINE_S, Application, outlive_kills
+from harness.ports import free_addresses
 from harness.program import Program
 from harness.waiting import wait_until
 
