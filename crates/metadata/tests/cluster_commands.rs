@@ -12,9 +12,10 @@ mod reassignments;
 mod replacing;
 
 use logway_metadata::controller::{
-    AlterPartition, AlteredPartition, BrokerLiveness, Command, ConfigOperation, CreateTopics,
-    ElectLeaders, Election, FinalizeMetadataLevel, IncrementalAlterConfigs, IsrChange, NewTopic,
-    OperationKind, RegisterBroker, RemoveBroker, ResourceOperations, SetBrokerState, StartBroker,
+    AlterPartition, AlteredPartition, AssignReplicasToDirs, BrokerLiveness, Command,
+    ConfigOperation, CreateTopics, ElectLeaders, Election, FinalizeMetadataLevel,
+    IncrementalAlterConfigs, IsrChange, NewTopic, OperationKind, RegisterBroker, RemoveBroker,
+    ReplicaDirectory, ResourceOperations, SetBrokerState, StartBroker,
 };
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::settings::BrokerSettings;
@@ -293,6 +294,44 @@ fn what_a_late_or_wrong_leader_says_is_refused() {
 }
 
 #[test]
+fn a_late_copy_of_a_refused_proposal_is_not_taken_when_its_broker_serves_again() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
+    cluster.fence(others[0]);
+    cluster.fence(others[1]);
+    let mut refused = None;
+    let keep = |command: &mut AlterPartition| refused = Some(command.clone());
+    let refusal = cluster.alter(leader, &[leader, others[0]], keep).expect_err("it is fenced");
+    assert_eq!(refusal.code, ErrorCode::IneligibleReplica);
+    let refused = refused.expect("was sent");
+    // The leader goes on without it, and commits.
+    let is_back = cluster.set(others[0], cluster.epoch(others[0]), BrokerState::Active);
+    is_back.expect("it serves in the same life");
+    let late = cluster.submit(refused).expect("is judged").remove(0).expect_err("is late");
+    assert_eq!(late.code, ErrorCode::InvalidUpdateVersion);
+    assert_eq!(cluster.state().2, [leader]);
+    cluster.alter(leader, &[leader, others[0]], |_| {}).expect("it has caught up");
+}
+
+#[test]
+fn a_proposal_that_never_can_be_taken_changes_nothing() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    let other = (1..=3).find(|id| *id != leader).expect("is one");
+    cluster.alter(leader, &[leader], |_| {}).expect("shrinks");
+    let before = cluster.image.clone();
+    let old_life = |command: &mut AlterPartition| command.partitions[0].isr[1].1.0 -= 1;
+    cluster.alter(leader, &[leader, other], old_life).expect_err("of another life");
+    assert_eq!(cluster.image, before);
+    cluster.fence(other);
+    let before = cluster.image.clone();
+    let old = |command: &mut AlterPartition| command.partitions[0].partition_epoch -= 1;
+    cluster.alter(leader, &[leader, other], old).expect_err("is late");
+    assert_eq!(cluster.image, before);
+}
+
+#[test]
 fn preferred_leaders_lead_when_they_are_in_sync_and_others_only_when_asked_for() {
     let mut cluster = three();
     let elect = |election| ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
@@ -406,6 +445,84 @@ fn what_a_broker_has_lost_with_a_directory_others_lead() {
     cluster.submit(back).expect("is registered");
     cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
     assert_eq!(cluster.state().0, Some(last));
+}
+
+#[test]
+fn who_has_lost_a_directory_does_not_lead_what_was_in_it() {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let leader = cluster.state().0.expect("leads");
+    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
+    cluster.fence(others[0]);
+    let known = cluster.image.broker(BrokerId(others[1])).expect("is known").clone();
+    let register = |log_dirs| RegisterBroker {
+        id: known.id,
+        endpoint: known.endpoint.clone(),
+        rack: known.rack.clone(),
+        log_dirs,
+    };
+    cluster.submit(register(vec![DirectoryId(Uuid([99; 16]))])).expect("is registered");
+    assert_eq!((cluster.state().2, cluster.eligible()), (vec![leader], vec![others[1]]));
+    cluster.fence(leader);
+    assert_eq!(cluster.state().0, None, "the only one that serves has not what it had");
+    let elect = |election| ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
+    for election in [Election::Preferred, Election::Unclean] {
+        cluster.submit(elect(election)).expect("is judged").remove(0).expect_err("nobody can");
+    }
+    cluster.set(leader, cluster.epoch(leader), BrokerState::Active).expect("is back");
+    assert_eq!(cluster.state().0, Some(leader));
+    // The disk is back, with another start: so it is where the eligible one leads again.
+    cluster.fence(leader);
+    cluster.submit(register(known.log_dirs.clone())).expect("is registered");
+    cluster.back(others[1], true);
+    assert_eq!(cluster.state().0, Some(others[1]));
+}
+
+#[test]
+fn a_replica_that_is_found_elsewhere_leads_from_there() {
+    let mut cluster = three();
+    let (leader, ..) = cluster.state();
+    let last = leader.expect("leads");
+    (1..=3).filter(|id| *id != last).for_each(|id| cluster.fence(id));
+    cluster.fence(last);
+    let known = cluster.image.broker(BrokerId(last)).expect("is known").clone();
+    let elsewhere = DirectoryId(Uuid([99; 16]));
+    let register = RegisterBroker {
+        id: known.id,
+        endpoint: known.endpoint,
+        rack: known.rack,
+        log_dirs: vec![elsewhere],
+    };
+    cluster.submit(register).expect("is registered");
+    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
+    assert_eq!(cluster.state().0, None, "nobody knows yet where it is");
+    let replica = ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory: elsewhere };
+    let assign = |replica| AssignReplicasToDirs { broker: BrokerId(last), replicas: vec![replica] };
+    let gone = ReplicaDirectory { directory: DirectoryId(Uuid([98; 16])), ..replica };
+    let before = cluster.image.clone();
+    cluster.submit(assign(gone)).expect("is passed over");
+    assert_eq!(cluster.image, before, "an earlier node of this number has said that");
+    cluster.submit(assign(replica)).expect("is noted");
+    assert_eq!(cluster.state().0, Some(last));
+}
+
+#[test]
+fn a_partition_is_not_given_to_brokers_of_which_none_serves() {
+    let mut cluster = three();
+    cluster.fence(2);
+    cluster.fence(3);
+    let topic = NewTopic {
+        name: "others".to_owned(),
+        id: TopicId(Uuid([8; 16])),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: vec![(0, vec![BrokerId(2), BrokerId(3)])],
+        configs: Vec::new(),
+    };
+    let create = CreateTopics { topics: vec![topic], validate_only: false };
+    let refusal = cluster.submit(create).expect("is judged").remove(0).expect_err("is refused");
+    assert_eq!(refusal.code, ErrorCode::InvalidReplicaAssignment);
+    let expected = "topic 'others': Replicas of partition 0: none of their brokers serves now.";
+    assert_eq!(refusal.message, expected);
 }
 
 #[test]

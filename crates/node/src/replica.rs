@@ -13,6 +13,7 @@ use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicP
 use logway_record::Batch;
 use logway_replication::{
     FollowerFetch, FollowerLimits, IsrProposal, Leader, LeaderStart, LocalTail, Membership,
+    ProposedReplica,
 };
 
 use crate::append::NotTaken;
@@ -271,7 +272,7 @@ impl Replica {
     pub(crate) fn propose(
         &self,
         limits: FollowerLimits,
-        is_barred: impl Fn(BrokerId) -> bool,
+        is_barred: impl Fn(ProposedReplica) -> bool,
     ) -> Option<IsrProposal> {
         match &mut *self.role() {
             Role::Leading(leader) => leader.propose(limits, steady_time(), is_barred),

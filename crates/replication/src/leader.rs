@@ -266,7 +266,8 @@ impl Leader {
     /// follower that is not in sync, and at an interval. `None` while a proposal is under way. A leader whose disk hangs is
     /// not among them: another is to lead.
     ///
-    /// Those that must not join are named by `is_barred`: fenced, or about to stop (KIP-841).
+    /// Those that must not join are named by `is_barred`: fenced, about to stop, or in another life by now (KIP-841, KIP-903).
+    /// The controller would refuse the others with them.
     ///
     /// The caller sends what this returns to the controller, again and again until [`Leader::on_membership`] tells of a newer
     /// partition epoch or the controller refuses it for good ([`Leader::on_refusal`]).
@@ -274,7 +275,7 @@ impl Leader {
         &mut self,
         limits: FollowerLimits,
         now: Duration,
-        is_barred: impl Fn(BrokerId) -> bool,
+        is_barred: impl Fn(ProposedReplica) -> bool,
     ) -> Option<IsrProposal> {
         if self.isr.is_proposed() {
             return None;
@@ -286,20 +287,20 @@ impl Leader {
         if isr == *self.isr.committed() {
             return None;
         }
-        let replica = |broker: &BrokerId| ProposedReplica {
-            broker: *broker,
-            broker_epoch: self
-                .followers
-                .get(broker)
-                .map_or(UNKNOWN_BROKER_EPOCH, |it| it.broker_epoch),
-        };
         let proposal = IsrProposal {
             leader_epoch: self.epoch,
             partition_epoch: self.isr.partition_epoch(),
-            isr: isr.iter().map(replica).collect(),
+            isr: isr.iter().map(|broker| self.in_life(*broker)).collect(),
         };
         self.isr.propose(isr);
         Some(proposal)
+    }
+
+    /// A replica in the life in which it has fetched last.
+    fn in_life(&self, broker: BrokerId) -> ProposedReplica {
+        let follower = self.followers.get(&broker);
+        let broker_epoch = follower.map_or(UNKNOWN_BROKER_EPOCH, |it| it.broker_epoch);
+        ProposedReplica { broker, broker_epoch }
     }
 
     /// The controller has refused the proposal, and it will never be in force. Returns the high watermark if it
@@ -313,12 +314,12 @@ impl Leader {
         &self,
         limits: FollowerLimits,
         now: Duration,
-        is_barred: &impl Fn(BrokerId) -> bool,
+        is_barred: &impl Fn(ProposedReplica) -> bool,
     ) -> BTreeSet<BrokerId> {
         let committed = self.isr.committed();
         let is_in = |broker: &BrokerId| committed.contains(broker);
         let joins = |broker: &BrokerId, follower: &Follower| {
-            !is_barred(*broker) && self.has_caught_up(follower)
+            !is_barred(self.in_life(*broker)) && self.has_caught_up(follower)
         };
         let mut isr: BTreeSet<BrokerId> = BTreeSet::from([self.own]);
         for (broker, follower) in &self.followers {
@@ -351,10 +352,11 @@ impl Leader {
         isr: &BTreeSet<BrokerId>,
         limits: FollowerLimits,
         now: Duration,
-        is_barred: impl Fn(BrokerId) -> bool,
+        is_barred: impl Fn(ProposedReplica) -> bool,
     ) -> bool {
         let (_, min) = self.in_sync();
-        let others = isr.iter().filter(|id| **id != self.own && !is_barred(**id)).count();
+        let could_lead = |id: &&BrokerId| **id != self.own && !is_barred(self.in_life(**id));
+        let others = isr.iter().filter(could_lead).count();
         let is_behind = self.durable && self.local.flushed < self.local.log_end;
         let stalls = is_behind && now.saturating_sub(self.flushed_at) > limits.stall_max;
         (stalls || limits.own_stalls) && others >= usize::try_from(min).unwrap_or(usize::MAX).max(1)

@@ -53,13 +53,9 @@ impl Cluster {
         let connection = broker.connect().await;
         let cluster = Cluster { broker, dir };
         cluster.submit(FinalizeMetadataLevel { level: MetadataLevel::CLUSTER }).await;
-        for (id, state) in [
-            (OWN, BrokerState::Active),
-            (OTHER, BrokerState::Active),
-            (FENCED, BrokerState::Fenced),
-        ] {
+        for id in [OWN, OTHER, FENCED] {
             cluster.start_broker(id).await;
-            cluster.set_state(id, state).await;
+            cluster.set_state(id, BrokerState::Active).await;
         }
         cluster.create(SINGLE, SINGLE_ID, &[&[OWN], &[OTHER], &[FENCED]]).await;
         cluster.create(PAIR, PAIR_ID, &[&[OTHER, OWN], &[OWN, OTHER]]).await;
@@ -103,8 +99,9 @@ impl Cluster {
         self.submit(SetBrokerState { id, epoch, state }).await;
     }
 
-    /// Creates a topic.
+    /// Creates a topic. The broker that is fenced serves meanwhile: no topic is made on it else.
     async fn create(&self, name: &str, id: TopicId, replicas: &[&[BrokerId]]) {
+        self.set_state(FENCED, BrokerState::Active).await;
         let assignments = replicas.iter().map(|replicas| replicas.to_vec());
         let topic = NewTopic {
             name: name.to_owned(),
@@ -116,6 +113,7 @@ impl Cluster {
         };
         let created = self.submit(CreateTopics { topics: vec![topic], validate_only: false }).await;
         assert!(created.iter().all(Result::is_ok), "{created:?}");
+        self.set_state(FENCED, BrokerState::Fenced).await;
     }
 }
 

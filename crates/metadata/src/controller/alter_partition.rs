@@ -75,7 +75,11 @@ impl Command for AlterPartition {
                     "it is in the request twice",
                 ));
             }
-            let (record, altered) = alter(image, settings, self.broker, change)?;
+            let altered = alter(image, settings, self.broker, change);
+            if altered.is_err() {
+                records.extend(outdated(image, self.broker, change));
+            }
+            let (record, altered) = altered?;
             records.extend(record);
             Ok(altered)
         });
@@ -111,6 +115,25 @@ fn alter(
     let PartitionRecord { leader, leader_epoch, isr, partition_epoch, .. } = state;
     let after = AlteredPartition { leader, leader_epoch, isr, partition_epoch };
     Ok((record.map(MetadataRecord::partition), after))
+}
+
+/// What makes a proposal an old one that is refused while a broker, in that life, may not join yet.
+///
+/// Its leader takes it back, and goes on without the broker. If a copy comes late, when the broker serves again, it must not
+/// be taken: the broker would be in sync without what was committed meanwhile.
+fn outdated(image: &MetadataImage, broker: BrokerId, change: &IsrChange) -> Option<MetadataRecord> {
+    let partition = image.topic_by_id(change.topic_id)?.partition(change.partition)?;
+    check_leader(partition, broker, change).ok()?;
+    let may_join_later = |(id, epoch): &(BrokerId, BrokerEpoch)| {
+        let session = image.broker_session(*id).filter(|session| session.epoch == *epoch);
+        session.is_some_and(|it| it.state != BrokerState::Active) && !partition.isr.contains(id)
+    };
+    if !change.isr.iter().any(may_join_later) {
+        return None;
+    }
+    let mut record = partition.to_record(change.topic_id, change.partition);
+    record.partition_epoch += 1;
+    Some(MetadataRecord::partition(record))
 }
 
 /// Only the leader, in its epoch, with the newest state in hand, changes the ISR. A leader that knows more

@@ -3,6 +3,7 @@
 use logway_model::{BrokerId, DirectoryId, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
+use super::partition_change::PartitionChange;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::record::{MetadataRecord, PartitionRecord};
@@ -11,8 +12,10 @@ use crate::settings::BrokerSettings;
 /// Notes the log directories of a broker's replicas: of those that were found elsewhere than they
 /// were assigned, and of those that are moved.
 ///
-/// What is so already makes no record. A partition that does not exist, or that the broker does not
-/// hold, is passed over: it may have been deleted meanwhile.
+/// A partition without a leader gets the broker, if that has all that was committed. What is so already makes no record.
+///
+/// A partition that does not exist, or that the broker does not hold, is passed over: it may have been deleted meanwhile. So is
+/// a directory that the broker does not have: an earlier broker under its number may have said that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignReplicasToDirs {
     /// Whose replicas.
@@ -41,10 +44,10 @@ impl Command for AssignReplicasToDirs {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let records = self.replicas.iter().filter_map(|replica| {
-            let record = assigned(image, self.broker, replica)?;
+            let record = assigned(image, settings, self.broker, replica)?;
             Some(MetadataRecord::partition(record))
         });
         Ok(Decision { records: records.collect(), reply: () })
@@ -54,18 +57,17 @@ impl Command for AssignReplicasToDirs {
 /// The partition with its replica in the directory; `None` if that is nothing new.
 fn assigned(
     image: &MetadataImage,
+    settings: &BrokerSettings,
     broker: BrokerId,
     replica: &ReplicaDirectory,
 ) -> Option<PartitionRecord> {
     let ReplicaDirectory { topic_id, partition, directory } = *replica;
-    let known = image.topic_by_id(topic_id)?.partition(partition)?;
-    let index = known.replicas.iter().position(|holder| *holder == broker)?;
-    if known.directory_of(broker) == directory {
+    let topic = image.topic_by_id(topic_id)?;
+    let known = topic.partition(partition)?;
+    let has_directory = image.broker(broker)?.log_dirs.contains(&directory);
+    if !has_directory || !known.replicas.contains(&broker) {
         return None;
     }
-    let mut directories = known.directories.clone();
-    directories.resize(known.replicas.len(), DirectoryId::UNASSIGNED);
-    directories[index] = directory;
-    let partition_epoch = known.partition_epoch + 1;
-    Some(PartitionRecord { directories, partition_epoch, ..known.to_record(topic_id, partition) })
+    let change = PartitionChange::new(image, settings, topic, partition, known);
+    change.in_directory(broker, directory).record()
 }

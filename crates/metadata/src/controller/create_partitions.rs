@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::create_topics::check_replica_count;
 use super::delete_topics::unknown_topic;
-use super::placement::{NewPartitions, check_replicas, place_replicas};
+use super::placement::{NewPartitions, check_new_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_partitions,
     too_many_records, topic_asked_twice,
@@ -133,7 +133,7 @@ fn check_assignments(
     }
     let numbered = (topic.partitions.len()..).zip(assignments);
     for (partition, replicas) in numbered {
-        check_replicas(image, partition, replicas)?;
+        check_new_replicas(image, partition, replicas)?;
         let expected = topic.partitions.first().map_or(replicas.len(), |p| p.target().len());
         check_replica_count(partition, replicas.len(), expected)?;
     }

@@ -6,7 +6,7 @@ use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 use serde::{Deserialize, Serialize};
 
 use super::config_change::check_topic_overrides;
-use super::placement::{NewPartitions, check_replicas, place_replicas};
+use super::placement::{NewPartitions, check_new_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_partitions,
     too_many_records, topic_asked_twice,
@@ -276,7 +276,7 @@ fn assigned(
     }
     let replicas: Vec<Vec<BrokerId>> = by_partition.into_values().cloned().collect();
     for (partition, chosen) in replicas.iter().enumerate() {
-        check_replicas(image, partition, chosen)?;
+        check_new_replicas(image, partition, chosen)?;
         check_replica_count(partition, chosen.len(), replicas[0].len())?;
     }
     Ok(replicas)

@@ -3,7 +3,7 @@
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
-use super::partition_change::{PartitionChange, is_lost};
+use super::partition_change::{PartitionChange, has_replica, is_lost};
 use super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision};
 use crate::image::{Duty, MetadataImage, PartitionImage};
 use crate::record::{MetadataRecord, PartitionRecord};
@@ -89,19 +89,24 @@ fn due(
     due.map(|(topic, (number, _))| (topic, number)).take(COMMAND_RECORDS_MAX).collect()
 }
 
+/// Whether a replica is in sync, and its broker is there to lead.
+fn is_ready(image: &MetadataImage, known: &PartitionImage, id: BrokerId) -> bool {
+    known.isr.contains(&id) && image.should_lead(id) && has_replica_of(image, known, id)
+}
+
+fn has_replica_of(image: &MetadataImage, known: &PartitionImage, id: BrokerId) -> bool {
+    has_replica(image, id, known.directory_of(id), known.replicas.len())
+}
+
 /// The first of the replicas, if it could lead.
 fn preferred_if_ready(image: &MetadataImage, known: &PartitionImage) -> Option<BrokerId> {
-    let could_lead = |id: &BrokerId| {
-        let is_in_sync = known.isr.contains(id) && !is_lost(image, *id, known.directory_of(*id));
-        is_in_sync && image.should_lead(*id)
-    };
-    known.replicas.first().copied().filter(could_lead)
+    known.replicas.first().copied().filter(|id| is_ready(image, known, *id))
 }
 
 /// Whether somebody leads who is not there to lead, and another could.
 fn could_be_relieved(image: &MetadataImage, known: &PartitionImage) -> bool {
     let is_to_go = |id: BrokerId| !image.should_lead(id);
-    known.leader.is_some_and(is_to_go) && known.isr.iter().any(|id| image.should_lead(*id))
+    known.leader.is_some_and(is_to_go) && known.isr.iter().any(|id| is_ready(image, known, *id))
 }
 
 fn elect(
@@ -134,10 +139,12 @@ fn elect(
         Election::Relieving if !could_be_relieved(image, known) => return Err(not_needed()),
         Election::Relieving => change.relief(&[]),
         Election::Unclean => {
-            let mut alive = known.replicas.iter().copied().filter(|id| image.is_active(*id));
-            let any = alive.clone().next();
-            let has_some = |id: &BrokerId| !is_lost(image, *id, known.directory_of(*id));
-            change.candidate(&[]).or_else(|| alive.find(has_some)).or(any)
+            let alive = || known.replicas.iter().copied().filter(|id| image.is_active(*id));
+            let has_some = |id: &BrokerId| has_replica_of(image, known, *id);
+            // Its replica is made anew, where that of a directory that is not there is waited for.
+            let has_none = |id: &BrokerId| is_lost(image, *id, known.directory_of(*id));
+            let any = || alive().find(has_some).or_else(|| alive().find(has_none));
+            change.candidate(&[]).or_else(any)
         }
     };
     let none = match election {

@@ -99,10 +99,15 @@ impl<'a> PartitionChange<'a> {
     }
 
     fn is_lost(&self, broker: BrokerId) -> bool {
+        self.record.replicas.contains(&broker)
+            && is_lost(self.image, broker, self.directory_of(broker))
+    }
+
+    fn directory_of(&self, broker: BrokerId) -> DirectoryId {
         let PartitionRecord { replicas, directories, .. } = &self.record;
         let place = replicas.iter().position(|id| *id == broker);
         let directory = place.and_then(|place| directories.get(place));
-        directory.is_some_and(|directory| is_lost(self.image, broker, *directory))
+        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
     }
 
     /// A lost replica that is not in sync any more is in no directory: whoever gets the number makes it anew.
@@ -125,18 +130,33 @@ impl<'a> PartitionChange<'a> {
 
     /// Whether others hold the partition, and a broker's replica is in none of the directories that the broker can use.
     pub(super) fn is_without(&self, broker: BrokerId, log_dirs: &[DirectoryId]) -> bool {
-        let directory = self.before.directory_of(broker);
-        self.before.replicas.len() > 1
-            && directory != DirectoryId::UNASSIGNED
-            && !log_dirs.contains(&directory)
+        let directory = self.directory_of(broker);
+        is_without(directory, log_dirs, self.record.replicas.len())
+    }
+
+    fn has_replica(&self, broker: BrokerId) -> bool {
+        let directory = self.directory_of(broker);
+        has_replica(self.image, broker, directory, self.record.replicas.len())
     }
 
     /// A broker is back: what has no leader gets it, if it has all that was committed and its directory is there.
     pub(super) fn come_back(self, broker: BrokerId) -> PartitionChange<'a> {
-        let log_dirs = self.image.broker(broker).map_or(&[][..], |known| &known.log_dirs);
-        let could_lead = !self.is_without(broker, log_dirs) && self.has_all(broker);
+        let could_lead = self.has_replica(broker) && self.has_all(broker);
         match self.record.leader.is_none() && could_lead {
             true => self.led_by(broker),
+            false => self,
+        }
+    }
+
+    /// A broker says where its replica is. One that was not found before may lead from now on.
+    pub(super) fn in_directory(
+        mut self,
+        broker: BrokerId,
+        directory: DirectoryId,
+    ) -> PartitionChange<'a> {
+        self.assign(broker, directory);
+        match self.image.is_active(broker) {
+            true => self.come_back(broker),
             false => self,
         }
     }
@@ -161,11 +181,11 @@ impl<'a> PartitionChange<'a> {
         self
     }
 
-    /// The first replica that has all that was committed, lives, and is none of `but`: one in sync, or else one that is
-    /// eligible. One that is not there to lead is taken where nobody else can.
+    /// The first replica that has all that was committed, lives, has its directory, and is none of `but`: one in sync, or
+    /// else one that is eligible. One that is not there to lead is taken where nobody else can.
     pub(super) fn candidate(&self, but: &[BrokerId]) -> Option<BrokerId> {
         let could =
-            |id: &BrokerId| !but.contains(id) && self.image.is_active(*id) && !self.is_lost(*id);
+            |id: &BrokerId| !but.contains(id) && self.image.is_active(*id) && self.has_replica(*id);
         let first = |of: &[BrokerId]| {
             self.record.replicas.iter().copied().find(|id| of.contains(id) && could(id))
         };
@@ -177,8 +197,8 @@ impl<'a> PartitionChange<'a> {
     /// The first replica in sync that is there to lead, and is none of `but`.
     pub(super) fn relief(&self, but: &[BrokerId]) -> Option<BrokerId> {
         let could = |id: &BrokerId| {
-            let is_in_sync = self.record.isr.contains(id) && !self.is_lost(*id);
-            is_in_sync && !but.contains(id) && self.image.should_lead(*id)
+            let is_in_sync = self.record.isr.contains(id) && !but.contains(id);
+            is_in_sync && self.image.should_lead(*id) && self.has_replica(*id)
         };
         self.record.replicas.iter().copied().find(could)
     }
@@ -290,6 +310,22 @@ impl<'a> PartitionChange<'a> {
 /// has nothing of it.
 pub(super) fn is_lost(image: &MetadataImage, broker: BrokerId, directory: DirectoryId) -> bool {
     image.broker(broker).is_none() || image.removed_brokers().by_directory(directory).is_some()
+}
+
+/// Whether a broker's replica of a partition with so many of them has gone neither with a removed broker nor with its directory.
+/// Who leads without it serves nobody, and keeps others from leading.
+pub(super) fn has_replica(
+    image: &MetadataImage,
+    broker: BrokerId,
+    directory: DirectoryId,
+    replicas: usize,
+) -> bool {
+    let log_dirs = image.broker(broker).map_or(&[][..], |known| &known.log_dirs);
+    !is_lost(image, broker, directory) && !is_without(directory, log_dirs, replicas)
+}
+
+fn is_without(directory: DirectoryId, log_dirs: &[DirectoryId], replicas: usize) -> bool {
+    replicas > 1 && directory != DirectoryId::UNASSIGNED && !log_dirs.contains(&directory)
 }
 
 /// What a change of all partitions makes of those that a broker holds.

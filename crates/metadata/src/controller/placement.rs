@@ -94,6 +94,21 @@ pub(super) fn check_replicas(
     Ok(())
 }
 
+/// Checks the replicas that somebody chose for one new partition. As in Kafka, one of their brokers must serve: who is in sync
+/// from the beginning is nobody else.
+pub(super) fn check_new_replicas(
+    image: &MetadataImage,
+    partition: usize,
+    replicas: &[BrokerId],
+) -> Result<(), ControllerError> {
+    check_replicas(image, partition, replicas)?;
+    if replicas.iter().any(|broker| image.is_active(*broker)) {
+        return Ok(());
+    }
+    let message = format!("Replicas of partition {partition}: none of their brokers serves now.");
+    Err(ControllerError::new(ErrorCode::InvalidReplicaAssignment, message))
+}
+
 /// Makes the records of new partitions, each replica in the log directory of its broker that holds
 /// the fewest, the first in the broker's order of several.
 ///
@@ -113,7 +128,7 @@ impl<'a> NewPartitions<'a> {
     }
 
     /// The first state of a partition: all replicas on brokers that serve are in sync, and the first of
-    /// them leads. Where none serves, all are in sync and the first that comes back will lead.
+    /// them leads.
     pub(super) fn record(
         &mut self,
         topic_id: TopicId,
@@ -128,7 +143,7 @@ impl<'a> NewPartitions<'a> {
             partition,
             directories: replicas.iter().map(|broker| self.place(*broker)).collect(),
             leader: leader.or(serving.first()).copied(),
-            isr: if serving.is_empty() { replicas.clone() } else { serving },
+            isr: serving,
             eligible: Vec::new(),
             reassignment: None,
             replicas,

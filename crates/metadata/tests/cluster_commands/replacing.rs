@@ -1,7 +1,5 @@
 //! A node with an empty directory takes the place of one that is lost.
 
-use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
-
 use super::*;
 
 /// The old node goes, if it may.

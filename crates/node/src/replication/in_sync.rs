@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use logway_metadata::controller::{AlterPartition, COMMAND_RECORDS_MAX, IsrChange};
+use logway_metadata::ControllerError;
+use logway_metadata::controller::{
+    AlterPartition, AlteredPartition, COMMAND_RECORDS_MAX, IsrChange,
+};
 use logway_metadata::record::BrokerEpoch;
 use logway_model::{DirectoryId, ErrorCode, TopicId};
 use logway_replication::{FollowerLimits, IsrProposal, ProposedReplica};
@@ -57,7 +60,14 @@ fn proposals(node: &Node) -> Vec<Proposed> {
     let proposed = topics.replicas().filter_map(|(topic, replica)| {
         let own_stalls = stalled.contains(&replica.directory());
         let limits = FollowerLimits { lag_max, stall_max, own_stalls };
-        let proposal = replica.propose(limits, |broker| !image.is_active(broker))?;
+        let ignores_lives = node.breaks(Mutation::IgnoresLives);
+        let is_barred = |replica: ProposedReplica| {
+            let session = image.broker_session(replica.broker);
+            let is_past =
+                session.is_some_and(|it| is_known(replica) && replica.broker_epoch < it.epoch.0);
+            !image.is_active(replica.broker) || is_past && !ignores_lives
+        };
+        let proposal = replica.propose(limits, is_barred)?;
         Some(Proposed { topic, replica: Arc::clone(replica), proposal })
     });
     proposed.collect()
@@ -95,7 +105,13 @@ async fn propose(node: &Arc<Node>, epoch: BrokerEpoch, proposed: &[Proposed]) {
     };
     let outcomes = loop {
         match node.quorum.submit(command.clone()).await {
-            Ok(committed) => break committed.reply,
+            Ok(committed) if committed.reply.iter().all(is_final) => break committed.reply,
+            Ok(_) => {
+                tracing::warn!(
+                    "a controller does not know yet what this node knows; it is asked again"
+                );
+                sleep(RETRY_AFTER).await;
+            }
             Err(logway_quorum::QuorumError::Refused(error)) => {
                 // Of another life: nothing of it was taken.
                 tracing::warn!(%error, "the controller does not take who is in sync");
@@ -132,6 +148,16 @@ async fn propose(node: &Arc<Node>, epoch: BrokerEpoch, proposed: &[Proposed]) {
     }
 }
 
+/// Whether the controller has judged a proposal. One that is behind has not, and the next one may.
+fn is_final(outcome: &Result<AlteredPartition, ControllerError>) -> bool {
+    !matches!(outcome, Err(refusal) if refusal.code == ErrorCode::NotController)
+}
+
+/// Whether a replica has fetched in this leader's time.
+fn is_known(replica: ProposedReplica) -> bool {
+    replica.broker_epoch >= 0
+}
+
 /// A replica with the life in which it was seen to be in sync; the leader's own is known without a fetch. Of one that
 /// has not fetched yet in this leader's time, it is the present one: it stays in, and does not join.
 fn in_life(
@@ -143,7 +169,7 @@ fn in_life(
     let present = || node.image().broker_session(id).map_or(BrokerEpoch(-1), |it| it.epoch);
     let epoch = match replica.broker_epoch {
         _ if id == node.settings.node_id => own,
-        epoch if epoch < 0 || node.breaks(Mutation::IgnoresLives) => present(),
+        _ if !is_known(*replica) || node.breaks(Mutation::IgnoresLives) => present(),
         epoch => BrokerEpoch(epoch),
     };
     (id, epoch)

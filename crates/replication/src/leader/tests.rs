@@ -11,7 +11,7 @@ const LIMITS: FollowerLimits = FollowerLimits {
     own_stalls: false,
 };
 
-fn nobody(_: BrokerId) -> bool {
+fn nobody(_: ProposedReplica) -> bool {
     false
 }
 
@@ -124,11 +124,22 @@ fn who_lacks_the_beginning_of_the_epoch_does_not_join() {
 }
 
 #[test]
+fn who_has_not_fetched_since_it_started_again_keeps_nobody_else_out() {
+    let mut leader = start(membership(&[OWN], 0), true, tail(0, 0));
+    leader.on_fetch(fetch(SECOND, 0), seconds(1));
+    let third = FollowerFetch { broker_epoch: 11, ..fetch(THIRD, 0) };
+    leader.on_fetch(third, seconds(1));
+    // The second one has started again, and is in epoch 12.
+    let is_past = |it: ProposedReplica| it.broker == SECOND && it.broker_epoch < 12;
+    assert_eq!(brokers(leader.propose(LIMITS, seconds(1), is_past)), Some(vec![OWN, THIRD]));
+}
+
+#[test]
 fn the_fenced_and_the_leaving_do_not_join() {
     let mut leader = start(membership(&[OWN], 0), true, tail(0, 0));
     leader.on_fetch(fetch(SECOND, 0), seconds(1));
     assert!(leader.could_join(SECOND) && !leader.could_join(THIRD));
-    assert_eq!(leader.propose(LIMITS, seconds(1), |broker| broker == SECOND), None);
+    assert_eq!(leader.propose(LIMITS, seconds(1), |it| it.broker == SECOND), None);
     assert_eq!(brokers(leader.propose(LIMITS, seconds(1), nobody)), Some(vec![OWN, SECOND]));
 }
 
@@ -215,7 +226,7 @@ fn a_leader_whose_disk_hangs_gives_up_while_enough_others_are_in_sync() {
         leader.on_fetch(fetch(broker, 5), seconds(101));
     }
     assert_eq!(leader.propose(LIMITS, seconds(102), nobody), None);
-    let one_is_fenced = |broker| broker == THIRD;
+    let one_is_fenced = |it: ProposedReplica| it.broker == THIRD;
     assert_eq!(leader.propose(LIMITS, seconds(103), one_is_fenced), None, "too few are left");
     let proposal = leader.propose(LIMITS, seconds(103), nobody);
     assert_eq!(brokers(proposal), Some(vec![SECOND, THIRD]));
