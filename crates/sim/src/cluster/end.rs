@@ -7,6 +7,7 @@ use logway_model::PartitionId;
 use tokio::time::sleep;
 
 use super::life::End;
+use super::machine::Served;
 use super::oracle::Place;
 use super::patience::Patience;
 use super::replicas::{self, Copy};
@@ -38,7 +39,7 @@ impl World {
         if self.plan.has_transactions {
             self.settle_transactions().await?;
         }
-        self.until("all are in sync", HEALED_WITHIN, |world| world.are_all_in_sync()).await?;
+        self.until_all_are_in_sync().await?;
         for place in self.all_places() {
             self.compare(place)?;
         }
@@ -60,10 +61,43 @@ impl World {
             if !patience.wait().await {
                 let what = "a producer waits for ever, though all nodes serve";
                 let missing = self.are_all_in_sync().err().unwrap_or_default();
-                let states = self.states_of_those_not_in_sync();
-                return Err(Violation::new(format!("{what} {missing}{states}")));
+                return Err(self.waited_too_long(&format!("{what} {missing}")));
             }
         }
+    }
+
+    /// Waits for as long as replicas get more than they ever had together: in some worlds an answer has one batch, and a follower
+    /// many to copy. No client writes any more, so there is an end to that.
+    async fn until_all_are_in_sync(&self) -> Result<(), Violation> {
+        let mut patience = Patience::new(HEALED_WITHIN);
+        let mut most = 0;
+        while let Err(missing) = self.are_all_in_sync() {
+            self.clients.oracle.check()?;
+            let ends = self.ends_of_all_replicas();
+            if ends > most {
+                most = ends;
+                patience = Patience::new(HEALED_WITHIN);
+            }
+            if !patience.wait().await {
+                let what =
+                    format!("no replica gets on in {HEALED_WITHIN:?}, and not all are in sync");
+                return Err(self.waited_too_long(&format!("{what}: {missing}")));
+            }
+        }
+        self.clients.oracle.check()
+    }
+
+    fn ends_of_all_replicas(&self) -> i64 {
+        let ends_on = |served: Served| {
+            let topics = served.node.topics();
+            let end = |place: Place| {
+                let topic = topics.by_name(place.topic).ok()?;
+                let replica = topic.replica(PartitionId(place.partition))?;
+                Some(replica.log().log_end_offset().0)
+            };
+            self.all_places().into_iter().filter_map(end).sum::<i64>()
+        };
+        self.clients.serving.all().into_iter().map(ends_on).sum()
     }
 
     /// Whether all replicas of all partitions are in sync, have the same end, and show all of it.
@@ -74,10 +108,10 @@ impl World {
         Ok(())
     }
 
-    /// What each node knows and has of the partitions that are not in sync, a line each: a world that fails once in
-    /// thousands of runs has to tell why by itself.
-    pub(super) fn states_of_those_not_in_sync(&self) -> String {
-        let mut lines = String::new();
+    /// Something has not come about. With what each node knows and has of the partitions that are not in sync, a line each: a
+    /// world that fails once in thousands of runs has to tell why by itself.
+    pub(super) fn waited_too_long(&self, what: &str) -> Violation {
+        let mut lines = what.to_owned();
         for place in self.all_places().into_iter().filter(|place| self.is_in_sync(*place).is_err())
         {
             let partition = PartitionId(place.partition);
@@ -90,7 +124,7 @@ impl World {
                 lines += &format!("\n  {place}: node {own} knows {known:?}, has {replica:?}");
             }
         }
-        lines
+        Violation::new(lines)
     }
 
     fn is_in_sync(&self, place: Place) -> Result<(), String> {

@@ -132,11 +132,14 @@ fn run(
         lived
     });
     runtime.shutdown_background();
-    let lived = lived.and_then(|report| {
-        let panics = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
-        ensure(panics.is_empty(), || format!("something has panicked: {}", panics.join("; ")))?;
-        Ok(report)
-    });
+    // What has panicked may be why something else did not come about.
+    let panics = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
+    let panics =
+        ensure(panics.is_empty(), || format!("something has panicked: {}", panics.join("; ")));
+    let lived = match (lived, panics) {
+        (Err(violation), Err(panics)) => Err(Violation::new(format!("{violation}\n{panics}"))),
+        (lived, panics) => panics.and(lived),
+    };
     lived.map_err(|violation| Violation::new(format!("world {seed}: {violation}")))
 }
 

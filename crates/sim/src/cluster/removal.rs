@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use logway_metadata::image::PartitionImage;
-use logway_model::BrokerId;
+use logway_metadata::controller::RemoveBroker;
+use logway_metadata::record::BrokerRecord;
+use logway_model::{BrokerId, DirectoryId, ErrorCode};
 use logway_node::Node;
 use logway_quorum::{MembersChange, QuorumError};
 use tokio::time::{Instant, sleep, timeout};
@@ -16,88 +17,78 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A node says within this time what is committed, or another one is asked.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Who is not removed within this time stays, if it is known that it was not.
+/// Who is not removed within this time stays.
 const REMOVED_WITHIN: Duration = Duration::from_secs(15);
 
-/// What was asked for is done within this time, or never: calls are repeated for 2 s, and leaders change.
+/// What was asked for is done within this time, or never: messages are repeated for 2 s, and leaders change.
 const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How far a removal is.
-enum Step {
-    Again,
-    /// The node is needed, or is not gone.
-    Stays,
-    Removed,
-}
-
-/// Removes a node that does not run, as an operator does who has lost its disk: first others lead what it led, and it is
-/// asked whether they have all that it had. Gives whether it is removed; it is known when this returns.
+/// Removes a node that does not run, as an operator does who has lost its disk, if others have all that it had. Gives whether it is
+/// removed; it is known when this returns.
 pub(super) async fn remove(id: BrokerId, clients: Clients) -> bool {
-    let deadline = Instant::now() + REMOVED_WITHIN;
-    let mut unknown_since = None;
+    let give_up_at = Instant::now() + REMOVED_WITHIN;
+    let mut is_needed = false;
+    let mut asked_at: Option<Instant> = None;
     loop {
         for asked in clients.serving.all() {
-            match step(&asked.node, id, &mut unknown_since).await {
-                Step::Removed => return true,
-                Step::Stays if unknown_since.is_none() => return false,
-                Step::Stays | Step::Again => {}
+            let began = Instant::now();
+            let Some(known) = look(&asked.node, id).await else { continue };
+            let Some(directory) = known.directory else { return true };
+            if !known.is_going && (is_needed || began > give_up_at) {
+                // That one copy of a request was refused says nothing about the next one, which may be on its way. What a leader
+                // with a majority does not have when there is none any more, never comes.
+                if asked_at.is_none_or(|asked| began.duration_since(asked) > SETTLED_WITHIN) {
+                    return false;
+                }
+            } else if !known.is_active {
+                is_needed = ask(&asked.node, id, directory).await;
+                asked_at = Some(Instant::now());
             }
-        }
-        if unknown_since.is_none() && Instant::now() > deadline {
-            return false;
         }
         sleep(PAUSE).await;
     }
 }
 
-/// Once it may have been asked for, there is no way back: it is looked at until it is done, or certain that it never will
-/// be. That another try is refused says nothing about those before it. And each try has to be as justified as the first: by
-/// then others may have restarted, and the node, taken for alive, may be the last one in sync.
-async fn step(node: &Node, id: BrokerId, unknown_since: &mut Option<Instant>) -> Step {
-    let began = Instant::now();
+/// What a majority knows of a node.
+struct Known {
+    /// None if it is not a member any more.
+    directory: Option<DirectoryId>,
+    /// Its removal has begun, and is to be ended whatever else has come about since.
+    is_going: bool,
+    is_active: bool,
+}
+
+async fn look(node: &Node, id: BrokerId) -> Option<Known> {
     let current = timeout(ANSWER_MAX, node.quorum.wait_until_current()).await;
     if !matches!(current, Ok(Ok(_))) {
-        return Step::Again;
+        return None;
     }
     // A member that has not registered as a broker yet is known to the quorum alone.
-    let Ok(quorum) = node.quorum.describe(ANSWER_MAX).await else { return Step::Again };
+    let quorum = node.quorum.describe(ANSWER_MAX).await.ok()?;
     let image = node.image();
-    if image.broker(id).is_none() && quorum.members.iter().all(|member| member.id != id) {
-        return Step::Removed;
-    }
-    // Time alone settles nothing: the entry may lie in the log of a leader that is cut off. What a leader with a
-    // majority does not have when no message is on its way any more, never comes.
-    unknown_since.take_if(|since| began.duration_since(*since) > SETTLED_WITHIN);
-    // What is left to do of a removal that has begun is done, whatever else has come about since.
-    if image.broker(id).is_some() {
-        let mut partitions = image.topics().flat_map(|topic| &topic.partitions);
-        let is_last = |it: &PartitionImage| it.isr.iter().all(|replica| *replica == id);
-        if image.is_active(id) {
-            return Step::Again;
-        }
-        if partitions.any(is_last) {
-            return Step::Stays;
-        }
-    }
-    let before = unknown_since.replace(Instant::now());
-    match timeout(ANSWER_MAX, node.quorum.change_members(MembersChange::remove(id))).await {
-        Ok(Ok(_)) => Step::Removed,
+    let member = quorum.members.iter().find(|member| member.id == id).map(|it| it.directory);
+    let registered = image.broker(id).and_then(BrokerRecord::metadata_directory);
+    let directory = member.or(registered);
+    let removed = directory.and_then(|directory| image.removed_brokers().by_directory(directory));
+    Some(Known { directory, is_going: removed.is_some(), is_active: image.is_active(id) })
+}
+
+/// Asks for a removal. Gives whether it is refused since the node is the last one in sync.
+async fn ask(node: &Node, id: BrokerId, directory: DirectoryId) -> bool {
+    match timeout(ANSWER_MAX, leave(node, id, directory)).await {
         Ok(Err(error)) => {
             tracing::debug!(%id, %error, "a node is not removed");
-            if is_refused(&error) {
-                *unknown_since = before;
-            }
-            Step::Again
+            matches!(error, QuorumError::Refused(it) if it.code == ErrorCode::PolicyViolation)
         }
-        Err(_elapsed) => Step::Again,
+        Ok(Ok(())) | Err(_) => false,
     }
 }
 
-/// Whether it is certain that nothing was done.
-fn is_refused(error: &QuorumError) -> bool {
-    // A node that has stopped may have sent it before.
-    !matches!(
-        error,
-        QuorumError::OutcomeUnknown | QuorumError::Forgotten | QuorumError::Stopped { .. }
-    )
+/// Removes the broker, then the member. The controller judges whether the broker serves, or is the last one in sync. Nobody else
+/// can: the request may come late, after others have restarted, and a dead node that is taken for alive may lead by then.
+async fn leave(node: &Node, id: BrokerId, directory: DirectoryId) -> Result<(), QuorumError> {
+    let directory = Some(directory);
+    node.quorum.submit(RemoveBroker { id, directory, is_replaced: true }).await?;
+    node.quorum.change_members(MembersChange::Remove { id, directory }).await?;
+    Ok(())
 }

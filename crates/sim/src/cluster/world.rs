@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
 use logway_log::random_uuid;
+use logway_metadata::ControllerError;
 use logway_metadata::controller::{CreateTopics, NewTopic};
-use logway_model::{BrokerId, Offset, TopicId};
+use logway_model::{BrokerId, ErrorCode, Offset, TopicId};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::life::End;
 use super::machine::{Machine, Served, Serving, Surroundings};
@@ -207,13 +208,28 @@ impl World {
     pub(super) async fn submit_topics(&self, topics: Vec<NewTopic>) -> Result<(), Violation> {
         let served = self.first_node()?;
         let create = CreateTopics { topics, validate_only: false };
-        let created = timeout(FOUNDED_WITHIN, served.node.quorum.submit(create)).await;
-        let created = created.map_err(|_| Violation::new("the topics are not made in time"))?;
-        let created = created.map_err(|error| Violation::new(format!("no topics: {error}")))?;
-        for created in created.reply {
-            created.map_err(|error| Violation::new(format!("a topic is refused: {error}")))?;
+        let mut patience = Patience::new(FOUNDED_WITHIN);
+        let mut is_first_try = true;
+        loop {
+            match served.node.quorum.submit(create.clone()).await {
+                Ok(created) => {
+                    let was_made = |refusal: &ControllerError| {
+                        !is_first_try && refusal.code == ErrorCode::TopicAlreadyExists
+                    };
+                    let mut refusals = created.reply.into_iter().filter_map(Result::err);
+                    return match refusals.find(|refusal| !was_made(refusal)) {
+                        Some(error) => Err(Violation::new(format!("a topic is refused: {error}"))),
+                        None => Ok(()),
+                    };
+                }
+                // The machine has other work, and the controller was late.
+                Err(error) if patience.wait().await => {
+                    tracing::info!(%error, "the topics may not be made; it is tried again");
+                }
+                Err(error) => return Err(Violation::new(format!("no topics: {error}"))),
+            }
+            is_first_try = false;
         }
-        Ok(())
     }
 
     fn begin_clients(&mut self) {
@@ -425,9 +441,8 @@ impl World {
             self.clients.oracle.check()?;
             let Err(missing) = reached(self) else { return Ok(()) };
             if !patience.wait().await {
-                let states = self.states_of_those_not_in_sync();
-                let what = format!("not within {time_max:?}: {what}: {missing}{states}");
-                return Err(Violation::new(what));
+                let what = format!("not within {time_max:?}: {what}: {missing}");
+                return Err(self.waited_too_long(&what));
             }
         }
     }
