@@ -8,6 +8,8 @@ use super::calls::{self, Refusal};
 use super::invariants;
 use super::topics::{IDS, data_places, places};
 use super::view::EndedLog;
+use crate::cluster::machine::Served;
+use crate::cluster::oracle::Place;
 use crate::cluster::patience::Patience;
 use crate::cluster::world::World;
 use crate::violation::Violation;
@@ -85,8 +87,7 @@ impl World {
         let ledger = self.clients.ledger.clone();
         let mut logs = Vec::new();
         for place in data_places() {
-            let leader = self.clients.leader(place, &mut self.random);
-            let leader = leader.ok_or_else(|| Violation::new(format!("nobody leads {place}")))?;
+            let leader = self.until_somebody_leads(place).await?;
             let log = EndedLog::read(&leader, place).await?;
             invariants::fencing::check_log(&ledger, &log)?;
             invariants::stability::check(&ledger.reads(), &log)?;
@@ -98,6 +99,17 @@ impl World {
             invariants::offsets::check_end(&ledger, owner, &present, committed)?;
         }
         Ok(())
+    }
+
+    async fn until_somebody_leads(&mut self, place: Place) -> Result<Served, Violation> {
+        let mut patience = Patience::new(ENDED_WITHIN);
+        loop {
+            match self.clients.leader(place, &mut self.random) {
+                Some(leader) => return Ok(leader),
+                None if patience.wait().await => {}
+                None => return Err(Violation::new(format!("nobody leads {place}"))),
+            }
+        }
     }
 
     /// What a group has committed, once no transaction can replace it any more.

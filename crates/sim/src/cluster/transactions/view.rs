@@ -52,21 +52,21 @@ pub(super) struct EndedLog {
 }
 
 impl EndedLog {
-    /// Reads all of it, from its leader.
-    pub(super) async fn read(leader: &Served, place: Place) -> Result<EndedLog, Violation> {
+    /// Reads all of it, from a node that has a replica. All of these are equal by now, and another one may lead at any moment.
+    pub(super) async fn read(served: &Served, place: Place) -> Result<EndedLog, Violation> {
         let end = {
-            let topics = leader.node.topics();
-            let topic = topics.by_name(place.topic);
-            let replica = topic.and_then(|it| it.partition(PartitionId(place.partition)));
-            let unread = |code| Violation::new(format!("{place} cannot be read: {code:?}"));
-            replica.map_err(unread)?.log().log_end_offset()
+            let topics = served.node.topics();
+            let topic = topics.by_name(place.topic).ok();
+            let replica = topic.as_ref().and_then(|it| it.replica(PartitionId(place.partition)));
+            let absent = || Violation::new(format!("{place} is not there to be read"));
+            replica.ok_or_else(absent)?.log().log_end_offset()
         };
         let mut log = EndedLog { place, batches: Vec::new(), committed: BTreeSet::new() };
         let mut position = Offset::ZERO;
         let mut patience = Patience::new(READ_WITHIN);
         while position < end {
-            let reading = read(leader.node.clone(), place, position, Isolation::Committed);
-            let found = leader.runtime.spawn(reading).await.ok().flatten();
+            let reading = read(served.node.clone(), place, position, Isolation::Committed);
+            let found = served.runtime.spawn(reading).await.ok().flatten();
             let Some(found) = found.filter(|it| !it.batches.is_empty()) else {
                 if !patience.wait().await {
                     let what = format!("{place} is not read beyond {position} of {end}");
