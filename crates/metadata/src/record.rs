@@ -232,6 +232,17 @@ pub struct PartitionRecord {
     pub partition_epoch: i32,
 }
 
+/// The log directory of a broker's replica; [`DirectoryId::UNASSIGNED`] where nobody has said, or there is no such replica.
+pub(crate) fn directory_of(
+    replicas: &[BrokerId],
+    directories: &[DirectoryId],
+    broker: BrokerId,
+) -> DirectoryId {
+    let index = replicas.iter().position(|replica| *replica == broker);
+    let directory = index.and_then(|index| directories.get(index));
+    directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+}
+
 /// What a setting is attached to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

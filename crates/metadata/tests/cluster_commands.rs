@@ -99,6 +99,18 @@ impl Cluster {
         self.image.broker_session(BrokerId(id)).expect("has started").epoch
     }
 
+    /// A broker says which directories it has now.
+    fn register(&mut self, id: i32, log_dirs: Vec<DirectoryId>) {
+        let known = self.image.broker(BrokerId(id)).expect("is known");
+        let (endpoint, rack) = (known.endpoint.clone(), known.rack.clone());
+        let command = RegisterBroker { id: BrokerId(id), endpoint, rack, log_dirs };
+        self.submit(command).expect("is registered");
+    }
+
+    fn log_dirs(&self, id: i32) -> Vec<DirectoryId> {
+        self.image.broker(BrokerId(id)).expect("is known").log_dirs.clone()
+    }
+
     fn fence(&mut self, id: i32) {
         self.set(id, self.epoch(id), BrokerState::Fenced).expect("is fenced");
     }
@@ -418,14 +430,7 @@ fn what_a_broker_has_lost_with_a_directory_others_lead() {
     let mut cluster = three();
     let (leader, epoch, isr) = cluster.state();
     let lost = leader.expect("somebody leads");
-    let known = cluster.image.broker(BrokerId(lost)).expect("is known").clone();
-    let register = |log_dirs| RegisterBroker {
-        id: known.id,
-        endpoint: known.endpoint.clone(),
-        rack: known.rack.clone(),
-        log_dirs,
-    };
-    cluster.submit(register(Vec::new())).expect("is registered");
+    cluster.register(lost, Vec::new());
     let (now, new_epoch, left) = cluster.state();
     assert!(now.is_some() && now != leader && new_epoch == epoch + 1 && !left.contains(&lost));
     assert_eq!(left.len(), isr.len() - 1);
@@ -434,15 +439,12 @@ fn what_a_broker_has_lost_with_a_directory_others_lead() {
     others.iter().for_each(|id| cluster.fence(*id));
     let (_, _, last) = cluster.state();
     assert_eq!(last.len(), 1);
-    let (last, log_dirs) = (last[0], cluster.image.broker(BrokerId(last[0])).expect("is known"));
-    let log_dirs = log_dirs.log_dirs.clone();
-    let gone = RegisterBroker { id: BrokerId(last), log_dirs: Vec::new(), ..register(Vec::new()) };
-    cluster.submit(gone).expect("is registered");
+    let (last, log_dirs) = (last[0], cluster.log_dirs(last[0]));
+    cluster.register(last, Vec::new());
     cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
     assert_eq!(cluster.state().0, None, "its directory is not there");
-    let back = RegisterBroker { id: BrokerId(last), log_dirs, ..register(Vec::new()) };
     cluster.fence(last);
-    cluster.submit(back).expect("is registered");
+    cluster.register(last, log_dirs);
     cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
     assert_eq!(cluster.state().0, Some(last));
 }
@@ -453,14 +455,8 @@ fn who_has_lost_a_directory_does_not_lead_what_was_in_it() {
     let leader = cluster.state().0.expect("leads");
     let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
     cluster.fence(others[0]);
-    let known = cluster.image.broker(BrokerId(others[1])).expect("is known").clone();
-    let register = |log_dirs| RegisterBroker {
-        id: known.id,
-        endpoint: known.endpoint.clone(),
-        rack: known.rack.clone(),
-        log_dirs,
-    };
-    cluster.submit(register(vec![DirectoryId(Uuid([99; 16]))])).expect("is registered");
+    let log_dirs = cluster.log_dirs(others[1]);
+    cluster.register(others[1], vec![DirectoryId(Uuid([99; 16]))]);
     assert_eq!((cluster.state().2, cluster.eligible()), (vec![leader], vec![others[1]]));
     cluster.fence(leader);
     assert_eq!(cluster.state().0, None, "the only one that serves has not what it had");
@@ -472,7 +468,7 @@ fn who_has_lost_a_directory_does_not_lead_what_was_in_it() {
     assert_eq!(cluster.state().0, Some(leader));
     // The disk is back, with another start: so it is where the eligible one leads again.
     cluster.fence(leader);
-    cluster.submit(register(known.log_dirs.clone())).expect("is registered");
+    cluster.register(others[1], log_dirs);
     cluster.back(others[1], true);
     assert_eq!(cluster.state().0, Some(others[1]));
 }
@@ -484,15 +480,8 @@ fn a_replica_that_is_found_elsewhere_leads_from_there() {
     let last = leader.expect("leads");
     (1..=3).filter(|id| *id != last).for_each(|id| cluster.fence(id));
     cluster.fence(last);
-    let known = cluster.image.broker(BrokerId(last)).expect("is known").clone();
     let elsewhere = DirectoryId(Uuid([99; 16]));
-    let register = RegisterBroker {
-        id: known.id,
-        endpoint: known.endpoint,
-        rack: known.rack,
-        log_dirs: vec![elsewhere],
-    };
-    cluster.submit(register).expect("is registered");
+    cluster.register(last, vec![elsewhere]);
     cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
     assert_eq!(cluster.state().0, None, "nobody knows yet where it is");
     let replica = ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory: elsewhere };
@@ -503,6 +492,26 @@ fn a_replica_that_is_found_elsewhere_leads_from_there() {
     assert_eq!(cluster.image, before, "an earlier node of this number has said that");
     cluster.submit(assign(replica)).expect("is noted");
     assert_eq!(cluster.state().0, Some(last));
+}
+
+#[test]
+fn a_replica_of_which_no_directory_was_known_is_assigned_to_one() {
+    let mut cluster = three();
+    let mut records = cluster.image.to_records();
+    for record in &mut records {
+        if let MetadataRecord::Partition(partition) = record {
+            partition.directories.clear();
+        }
+    }
+    cluster.image = MetadataImage::default().apply(&records).expect("fit, as in version 0");
+    let directory = cluster.log_dirs(2)[0];
+    let replica = ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory };
+    let assign = AssignReplicasToDirs { broker: BrokerId(2), replicas: vec![replica] };
+    cluster.submit(assign).expect("is noted");
+    let partition = cluster.partition(0);
+    let of = |id| partition.directory_of(BrokerId(id));
+    let unassigned = DirectoryId::UNASSIGNED;
+    assert_eq!([of(1), of(2), of(3)], [unassigned, directory, unassigned]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId};
 
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::level::MetadataLevel;
-use crate::record::{MetadataRecord, PartitionRecord, Reassignment};
+use crate::record::{MetadataRecord, PartitionRecord, Reassignment, directory_of};
 use crate::settings::{BrokerSettings, TopicSettings};
 
 /// A partition on its way to its next state.
@@ -104,10 +104,7 @@ impl<'a> PartitionChange<'a> {
     }
 
     fn directory_of(&self, broker: BrokerId) -> DirectoryId {
-        let PartitionRecord { replicas, directories, .. } = &self.record;
-        let place = replicas.iter().position(|id| *id == broker);
-        let directory = place.and_then(|place| directories.get(place));
-        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+        directory_of(&self.record.replicas, &self.record.directories, broker)
     }
 
     /// A lost replica that is not in sync any more is in no directory: whoever gets the number makes it anew.
@@ -121,9 +118,14 @@ impl<'a> PartitionChange<'a> {
     }
 
     fn assign(&mut self, broker: BrokerId, to: DirectoryId) {
-        let place = self.record.replicas.iter().position(|id| *id == broker);
-        let directory = place.and_then(|place| self.record.directories.get_mut(place));
-        if let Some(directory) = directory {
+        if self.directory_of(broker) == to {
+            return;
+        }
+        let PartitionRecord { replicas, directories, .. } = &mut self.record;
+        // A record of version 0 names none.
+        directories.resize(replicas.len(), DirectoryId::UNASSIGNED);
+        let place = replicas.iter().position(|id| *id == broker);
+        if let Some(directory) = place.and_then(|place| directories.get_mut(place)) {
             *directory = to;
         }
     }

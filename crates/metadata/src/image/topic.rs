@@ -4,7 +4,7 @@ use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId, Top
 
 use super::{Overrides, StreamImage};
 use crate::error::MetadataError;
-use crate::record::{MetadataRecord, PartitionRecord, Reassignment, TopicRecord};
+use crate::record::{MetadataRecord, PartitionRecord, Reassignment, TopicRecord, directory_of};
 
 /// The topics that Kafka keeps its own state in; clients must not write to them.
 const INTERNAL_TOPICS: [&str; 3] =
@@ -55,9 +55,7 @@ impl PartitionImage {
     /// The log directory of a broker's replica; [`DirectoryId::UNASSIGNED`] where nobody has said,
     /// or there is no such replica.
     pub fn directory_of(&self, broker: BrokerId) -> DirectoryId {
-        let index = self.replicas.iter().position(|replica| *replica == broker);
-        let directory = index.and_then(|index| self.directories.get(index));
-        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+        directory_of(&self.replicas, &self.directories, broker)
     }
 
     /// The replicas that it is to have: those that it has, unless it is on its way to others.
