@@ -75,25 +75,22 @@ impl Command for AlterPartition {
                     "it is in the request twice",
                 ));
             }
-            let altered = alter(image, settings, self.broker, change);
-            if altered.is_err() {
-                records.extend(outdated(image, self.broker, change));
-            }
-            let (record, altered) = altered?;
-            records.extend(record);
-            Ok(altered)
+            let (record, altered) = alter(image, settings, self.broker, change)?;
+            records.extend(record.map(MetadataRecord::partition));
+            altered
         });
         let reply = reply.collect();
         Ok(Decision { records, reply })
     }
 }
 
+/// What a proposal makes of its partition, and what its leader is told. One that is refused can make something of it, too.
 fn alter(
     image: &MetadataImage,
     settings: &BrokerSettings,
     broker: BrokerId,
     change: &IsrChange,
-) -> Result<(Option<MetadataRecord>, AlteredPartition), ControllerError> {
+) -> Result<(Option<PartitionRecord>, Result<AlteredPartition, ControllerError>), ControllerError> {
     let Some(topic) = image.topic_by_id(change.topic_id) else {
         return Err(refused(ErrorCode::UnknownTopicId, change, "there is no such topic"));
     };
@@ -102,7 +99,9 @@ fn alter(
         return Err(refused(code, change, "there is no such partition"));
     };
     check_leader(partition, broker, change)?;
-    check_isr(image, partition, broker, change)?;
+    if let Err(refusal) = check_isr(image, partition, broker, change) {
+        return Ok((outdated(image, partition, change), Err(refusal)));
+    }
     let isr = change.isr.iter().map(|(id, _)| *id).collect();
     let changed = PartitionChange::new(image, settings, topic, change.partition, partition);
     let changed = changed.with_isr(isr);
@@ -114,26 +113,32 @@ fn alter(
     let state = state.unwrap_or_else(|| partition.to_record(change.topic_id, change.partition));
     let PartitionRecord { leader, leader_epoch, isr, partition_epoch, .. } = state;
     let after = AlteredPartition { leader, leader_epoch, isr, partition_epoch };
-    Ok((record.map(MetadataRecord::partition), after))
+    Ok((record, Ok(after)))
 }
 
 /// What makes a proposal an old one that is refused while a broker, in that life, may not join yet.
 ///
 /// Its leader takes it back, and goes on without the broker. If a copy comes late, when the broker serves again, it must not
 /// be taken: the broker would be in sync without what was committed meanwhile.
-fn outdated(image: &MetadataImage, broker: BrokerId, change: &IsrChange) -> Option<MetadataRecord> {
-    let partition = image.topic_by_id(change.topic_id)?.partition(change.partition)?;
-    check_leader(partition, broker, change).ok()?;
-    let may_join_later = |(id, epoch): &(BrokerId, BrokerEpoch)| {
-        let session = image.broker_session(*id).filter(|session| session.epoch == *epoch);
-        session.is_some_and(|it| it.state != BrokerState::Active) && !partition.isr.contains(id)
+fn outdated(
+    image: &MetadataImage,
+    partition: &PartitionImage,
+    change: &IsrChange,
+) -> Option<PartitionRecord> {
+    let may_join_later = |&(id, epoch): &(BrokerId, BrokerEpoch)| {
+        let state = state_in_life(image, id, epoch);
+        state.is_some_and(|it| it != BrokerState::Active) && !partition.isr.contains(&id)
     };
-    if !change.isr.iter().any(may_join_later) {
-        return None;
-    }
-    let mut record = partition.to_record(change.topic_id, change.partition);
-    record.partition_epoch += 1;
-    Some(MetadataRecord::partition(record))
+    let partition_epoch = partition.partition_epoch + 1;
+    let record = partition.to_record(change.topic_id, change.partition);
+    let outdated = PartitionRecord { partition_epoch, ..record };
+    change.isr.iter().any(may_join_later).then_some(outdated)
+}
+
+/// The state of a broker that is in that life still.
+fn state_in_life(image: &MetadataImage, id: BrokerId, epoch: BrokerEpoch) -> Option<BrokerState> {
+    let session = image.broker_session(id).filter(|session| session.epoch == epoch);
+    session.map(|session| session.state)
 }
 
 /// Only the leader, in its epoch, with the newest state in hand, changes the ISR. A leader that knows more
@@ -173,12 +178,10 @@ fn check_isr(
             let reason = format!("broker {id} is no replica, or is in the ISR twice");
             return Err(refused(ErrorCode::InvalidRequest, change, &reason));
         }
-        let session = image.broker_session(id);
         // Who is in the ISR may stay while it is fenced, if nobody else is left.
         let may_stay = partition.isr.contains(&id);
-        let is_eligible = session.is_some_and(|session| {
-            session.epoch == epoch && (session.state == BrokerState::Active || may_stay)
-        });
+        let state = state_in_life(image, id, epoch);
+        let is_eligible = state.is_some_and(|it| it == BrokerState::Active || may_stay);
         if !is_eligible {
             let reason = format!("broker {id} is fenced, about to stop, or in another life");
             return Err(refused(ErrorCode::IneligibleReplica, change, &reason));

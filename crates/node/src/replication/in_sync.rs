@@ -57,16 +57,16 @@ fn proposals(node: &Node) -> Vec<Proposed> {
     let (topics, image) = (node.topics(), node.image());
     let stalled = node.log_dirs.online().filter(|dir| dir.in_round_for() > stall_max);
     let stalled: Vec<DirectoryId> = stalled.map(|dir| dir.directory_id()).collect();
+    let ignores_lives = node.breaks(Mutation::IgnoresLives);
+    let is_barred = |replica: ProposedReplica| {
+        let is_past = |life: BrokerEpoch| is_known(replica) && replica.broker_epoch < life.0;
+        let session = image.broker_session(replica.broker);
+        let is_over = !ignores_lives && session.is_some_and(|session| is_past(session.epoch));
+        is_over || !image.is_active(replica.broker)
+    };
     let proposed = topics.replicas().filter_map(|(topic, replica)| {
         let own_stalls = stalled.contains(&replica.directory());
         let limits = FollowerLimits { lag_max, stall_max, own_stalls };
-        let ignores_lives = node.breaks(Mutation::IgnoresLives);
-        let is_barred = |replica: ProposedReplica| {
-            let session = image.broker_session(replica.broker);
-            let is_past =
-                session.is_some_and(|it| is_known(replica) && replica.broker_epoch < it.epoch.0);
-            !image.is_active(replica.broker) || is_past && !ignores_lives
-        };
         let proposal = replica.propose(limits, is_barred)?;
         Some(Proposed { topic, replica: Arc::clone(replica), proposal })
     });

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
 use logway_log::random_uuid;
-use logway_metadata::ControllerError;
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_model::{BrokerId, ErrorCode, Offset, TopicId};
+use logway_quorum::QuorumError;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -209,27 +209,25 @@ impl World {
         let served = self.first_node()?;
         let create = CreateTopics { topics, validate_only: false };
         let mut patience = Patience::new(FOUNDED_WITHIN);
-        let mut is_first_try = true;
-        loop {
-            match served.node.quorum.submit(create.clone()).await {
-                Ok(created) => {
-                    let was_made = |refusal: &ControllerError| {
-                        !is_first_try && refusal.code == ErrorCode::TopicAlreadyExists
-                    };
-                    let mut refusals = created.reply.into_iter().filter_map(Result::err);
-                    return match refusals.find(|refusal| !was_made(refusal)) {
-                        Some(error) => Err(Violation::new(format!("a topic is refused: {error}"))),
-                        None => Ok(()),
-                    };
-                }
-                // The machine has other work, and the controller was late.
-                Err(error) if patience.wait().await => {
-                    tracing::info!(%error, "the topics may not be made; it is tried again");
-                }
-                Err(error) => return Err(Violation::new(format!("no topics: {error}"))),
+        let mut may_be_made = false;
+        let created = loop {
+            let error = match served.node.quorum.submit(create.clone()).await {
+                Ok(created) => break created,
+                Err(error) => error,
+            };
+            // Else the machine has other work, and the controller was late.
+            let is_unknown = matches!(error, QuorumError::OutcomeUnknown);
+            if !(is_unknown || error.is_retriable()) || !patience.wait().await {
+                return Err(Violation::new(format!("no topics: {error}")));
             }
-            is_first_try = false;
+            may_be_made |= is_unknown;
+        };
+        for refusal in created.reply.into_iter().filter_map(Result::err) {
+            if !may_be_made || refusal.code != ErrorCode::TopicAlreadyExists {
+                return Err(Violation::new(format!("a topic is refused: {refusal}")));
+            }
         }
+        Ok(())
     }
 
     fn begin_clients(&mut self) {
