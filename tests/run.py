@@ -89,6 +89,9 @@ def main() -> int:
             if not any(result.failed for result in of_batch):
                 remove_brokers(set(BROKERS.glob("*")) - kept)
             results.extend(of_batch)
+            if any(result.suite == "build" and result.failed for result in of_batch):
+                say("       nothing else is run: there is nothing to try")
+                break
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
     for result in results:
         if result.failed:
