@@ -6,6 +6,7 @@
     tests/run.py kcat crash              only these
     tests/run.py kcat --against kafka    against Apache Kafka, which is fetched if need be
     tests/run.py --jobs 1                one after the other
+    tests/run.py --all --within 60       no heavy one begins when 60 minutes are over, as in CI
 
 Suites that follow each other run two at a time if the table says so or they talk to a broker given to them, each to one
 of its own: they wait more than they compute. The others, some of which measure, have the machine for themselves.
@@ -20,6 +21,7 @@ that goes to .json too, and tests/compatibility.py makes the table of it.
 import argparse
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -76,16 +78,25 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     # By this a suite tells which results are of this run.
     os.environ["RUN_BEGAN"] = str(time.time())
+    no_heavy_from = time.monotonic() + 60 * options.within
     chosen = [(suite, kind) for suite in suites if is_chosen(suite, options) for kind in kinds(suite, options.against)]
     is_built_here = any(suite["name"] == "build" for suite, _ in chosen)
     if not is_built_here and any(kind == "logway" for _, kind in chosen) and not Path(BINARY).is_file():
         print(f"{BINARY} does not exist: run `make build` first", file=sys.stderr)
         return 1
-    results = []
+    results, left_out = [], []
+
+    def run_in_time(run: tuple[dict, str]) -> Result | None:
+        suite, against = run
+        if suite.get("heavy") and time.monotonic() > no_heavy_from:
+            left_out.append(name_of(suite["name"], against))
+            return None
+        return run_and_report(run)
+
     with ThreadPoolExecutor(options.jobs) as pool:
         for together in batches(chosen):
             kept = set(BROKERS.glob("*"))
-            of_batch = list(pool.map(run_and_report, together))
+            of_batch = [result for result in pool.map(run_in_time, together) if result]
             if not any(result.failed for result in of_batch):
                 remove_brokers(set(BROKERS.glob("*")) - kept)
             results.extend(of_batch)
@@ -97,6 +108,8 @@ def main() -> int:
         if result.failed:
             # Once more at the end: of a long run only its end may be kept.
             say("\n".join([f"\nof {result.name}:", *failures(result)]))
+    if left_out:
+        say(f"not run, since {options.within:g} minutes were over: {', '.join(left_out)}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
@@ -106,6 +119,8 @@ def parse_options(names: list[str]) -> argparse.Namespace:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}")
     parser.add_argument("--all", action="store_true", help="the heavy suites too, where none is named")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many suites may run at once: 2")
+    until = "after how many minutes no heavy suite begins; those left out are named at the end"
+    parser.add_argument("--within", type=float, default=math.inf, metavar="MINUTES", help=until)
     parser.add_argument("--against", choices=KINDS, help="the broker, if not those that the table says")
     options = parser.parse_args()
     unknown = set(options.suites) - set(names)

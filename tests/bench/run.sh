@@ -7,7 +7,7 @@ tests=$(cd "$here/.." && pwd)
 if [ -z "${LOGWAY_BENCH:-}" ]; then
   # Nothing is measured here, so the minutes of a second release build are saved.
   cd "$tests/.."
-  cargo build --locked --package logway-bench
+  cargo build --locked --bin logway-bench
   beside=$tests/.work/bench
   mkdir -p "$beside"
   # A hard link, since the program looks for the broker beside its own file.

@@ -24,5 +24,5 @@ def send_sessions(broker, bootstrap: str, first: int, sessions: int, *words: str
 
 def hostile() -> str:
     """The program that attacks, built if need be."""
-    subprocess.run(["cargo", "build", "--quiet", "--package", "logway-hostile"], cwd=TESTS.parent, check=True)
+    subprocess.run(["cargo", "build", "--quiet", "--bin", "hostile"], cwd=TESTS.parent, check=True)
     return os.path.join(os.environ.get("CARGO_TARGET_DIR", str(TESTS.parent / "target")), "debug", "hostile")

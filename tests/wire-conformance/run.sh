@@ -21,7 +21,7 @@ java_side() {
 }
 
 rust_side() {
-    (cd "$root" && LOGWAY_WIRE_SAMPLES=$1 cargo test --quiet -p logway-wire --test samples -- --nocapture)
+    (cd "$root" && LOGWAY_WIRE_SAMPLES=$1 cargo test --quiet --test samples -- --nocapture)
 }
 
 if [ "${1:-}" = --golden ]; then

@@ -2,10 +2,14 @@
 
 #[path = "cluster_commands/balance.rs"]
 mod balance;
+#[path = "cluster_commands/directories.rs"]
+mod directories;
 #[path = "cluster_commands/duty.rs"]
 mod duty;
 #[path = "cluster_commands/events.rs"]
 mod events;
+#[path = "cluster_commands/proposals.rs"]
+mod proposals;
 #[path = "cluster_commands/reassignments.rs"]
 mod reassignments;
 #[path = "cluster_commands/replacing.rs"]
@@ -264,86 +268,6 @@ fn a_broker_that_stops_hands_over_what_it_leads() {
 }
 
 #[test]
-fn the_leader_says_who_is_in_sync() {
-    let mut cluster = three();
-    let leader = cluster.state().0.expect("leads");
-    let other = (1..=3).find(|id| *id != leader).expect("is one");
-    let altered = cluster.alter(leader, &[leader], |_| {}).expect("shrinks");
-    assert_eq!((altered.partition_epoch, altered.leader_epoch), (1, LeaderEpoch(0)));
-    cluster.alter(leader, &[leader, other], |_| {}).expect("grows");
-    assert_eq!(cluster.state(), (Some(leader), 0, vec![leader, other]));
-    let same = cluster.alter(leader, &[leader, other], |_| {}).expect("is so");
-    assert_eq!(same.partition_epoch, 2, "nothing was committed");
-}
-
-#[test]
-fn what_a_late_or_wrong_leader_says_is_refused() {
-    let mut cluster = three();
-    let leader = cluster.state().0.expect("leads");
-    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
-    cluster.fence(others[1]);
-    let all = [leader, others[0], others[1]];
-    let mut code = |broker, isr: &[i32], change: fn(&mut AlterPartition)| {
-        cluster.alter(broker, isr, change).expect_err("is refused").code
-    };
-    assert_eq!(code(leader, &all, |_| {}), ErrorCode::IneligibleReplica, "one is fenced");
-    let stale = |command: &mut AlterPartition| command.partitions[0].isr[1].1.0 -= 1;
-    assert_eq!(code(leader, &all[..2], stale), ErrorCode::IneligibleReplica, "of another life");
-    let old = |command: &mut AlterPartition| command.partitions[0].partition_epoch -= 1;
-    assert_eq!(code(leader, &all[..1], old), ErrorCode::InvalidUpdateVersion);
-    let fenced = |command: &mut AlterPartition| command.partitions[0].leader_epoch.0 -= 1;
-    assert_eq!(code(leader, &all[..1], fenced), ErrorCode::FencedLeaderEpoch);
-    let ahead = |command: &mut AlterPartition| command.partitions[0].leader_epoch.0 += 1;
-    assert_eq!(code(leader, &all[..1], ahead), ErrorCode::NotController);
-    assert_eq!(code(others[0], &all[..2], |_| {}), ErrorCode::InvalidRequest, "does not lead");
-    assert_eq!(code(leader, &[], |_| {}), ErrorCode::InvalidRequest, "nobody could lead");
-    assert_eq!(code(leader, &[leader, leader], |_| {}), ErrorCode::InvalidRequest);
-    let stale = |command: &mut AlterPartition| command.broker_epoch.0 += 1;
-    assert_eq!(code(leader, &all[..1], stale), ErrorCode::StaleBrokerEpoch);
-    let unknown =
-        |command: &mut AlterPartition| command.partitions[0].topic_id = TopicId(Uuid([8; 16]));
-    assert_eq!(code(leader, &all[..1], unknown), ErrorCode::UnknownTopicId);
-}
-
-#[test]
-fn a_late_copy_of_a_refused_proposal_is_not_taken_when_its_broker_serves_again() {
-    let mut cluster = three();
-    let leader = cluster.state().0.expect("leads");
-    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
-    cluster.fence(others[0]);
-    cluster.fence(others[1]);
-    let mut refused = None;
-    let keep = |command: &mut AlterPartition| refused = Some(command.clone());
-    let refusal = cluster.alter(leader, &[leader, others[0]], keep).expect_err("it is fenced");
-    assert_eq!(refusal.code, ErrorCode::IneligibleReplica);
-    let refused = refused.expect("was sent");
-    // The leader goes on without it, and commits.
-    let is_back = cluster.set(others[0], cluster.epoch(others[0]), BrokerState::Active);
-    is_back.expect("it serves in the same life");
-    let late = cluster.submit(refused).expect("is judged").remove(0).expect_err("is late");
-    assert_eq!(late.code, ErrorCode::InvalidUpdateVersion);
-    assert_eq!(cluster.state().2, [leader]);
-    cluster.alter(leader, &[leader, others[0]], |_| {}).expect("it has caught up");
-}
-
-#[test]
-fn a_proposal_that_never_can_be_taken_changes_nothing() {
-    let mut cluster = three();
-    let leader = cluster.state().0.expect("leads");
-    let other = (1..=3).find(|id| *id != leader).expect("is one");
-    cluster.alter(leader, &[leader], |_| {}).expect("shrinks");
-    let before = cluster.image.clone();
-    let old_life = |command: &mut AlterPartition| command.partitions[0].isr[1].1.0 -= 1;
-    cluster.alter(leader, &[leader, other], old_life).expect_err("of another life");
-    assert_eq!(cluster.image, before);
-    cluster.fence(other);
-    let before = cluster.image.clone();
-    let old = |command: &mut AlterPartition| command.partitions[0].partition_epoch -= 1;
-    cluster.alter(leader, &[leader, other], old).expect_err("is late");
-    assert_eq!(cluster.image, before);
-}
-
-#[test]
 fn preferred_leaders_lead_when_they_are_in_sync_and_others_only_when_asked_for() {
     let mut cluster = three();
     let elect = |election| ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
@@ -423,95 +347,6 @@ fn three_brokers_keep_three_replicas_of_which_two_acknowledge() {
     assert_eq!(made(three, None, DEFAULT, of_one), (1, None));
     let of_all = settings("min.insync.replicas", "1");
     assert_eq!(made(three, None, DEFAULT, of_all), (3, None));
-}
-
-#[test]
-fn what_a_broker_has_lost_with_a_directory_others_lead() {
-    let mut cluster = three();
-    let (leader, epoch, isr) = cluster.state();
-    let lost = leader.expect("somebody leads");
-    cluster.register(lost, Vec::new());
-    let (now, new_epoch, left) = cluster.state();
-    assert!(now.is_some() && now != leader && new_epoch == epoch + 1 && !left.contains(&lost));
-    assert_eq!(left.len(), isr.len() - 1);
-    // The last one in sync stays the last one, though it cannot lead.
-    let others: Vec<i32> = left;
-    others.iter().for_each(|id| cluster.fence(*id));
-    let (_, _, last) = cluster.state();
-    assert_eq!(last.len(), 1);
-    let (last, log_dirs) = (last[0], cluster.log_dirs(last[0]));
-    cluster.register(last, Vec::new());
-    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
-    assert_eq!(cluster.state().0, None, "its directory is not there");
-    cluster.fence(last);
-    cluster.register(last, log_dirs);
-    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
-    assert_eq!(cluster.state().0, Some(last));
-}
-
-#[test]
-fn who_has_lost_a_directory_does_not_lead_what_was_in_it() {
-    let mut cluster = three_of_which_two_are_needed("1");
-    let leader = cluster.state().0.expect("leads");
-    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
-    cluster.fence(others[0]);
-    let log_dirs = cluster.log_dirs(others[1]);
-    cluster.register(others[1], vec![DirectoryId(Uuid([99; 16]))]);
-    assert_eq!((cluster.state().2, cluster.eligible()), (vec![leader], vec![others[1]]));
-    cluster.fence(leader);
-    assert_eq!(cluster.state().0, None, "the only one that serves has not what it had");
-    let elect = |election| ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
-    for election in [Election::Preferred, Election::Unclean] {
-        cluster.submit(elect(election)).expect("is judged").remove(0).expect_err("nobody can");
-    }
-    cluster.set(leader, cluster.epoch(leader), BrokerState::Active).expect("is back");
-    assert_eq!(cluster.state().0, Some(leader));
-    // The disk is back, with another start: so it is where the eligible one leads again.
-    cluster.fence(leader);
-    cluster.register(others[1], log_dirs);
-    cluster.back(others[1], true);
-    assert_eq!(cluster.state().0, Some(others[1]));
-}
-
-#[test]
-fn a_replica_that_is_found_elsewhere_leads_from_there() {
-    let mut cluster = three();
-    let (leader, ..) = cluster.state();
-    let last = leader.expect("leads");
-    (1..=3).filter(|id| *id != last).for_each(|id| cluster.fence(id));
-    cluster.fence(last);
-    let elsewhere = DirectoryId(Uuid([99; 16]));
-    cluster.register(last, vec![elsewhere]);
-    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
-    assert_eq!(cluster.state().0, None, "nobody knows yet where it is");
-    let replica = ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory: elsewhere };
-    let assign = |replica| AssignReplicasToDirs { broker: BrokerId(last), replicas: vec![replica] };
-    let gone = ReplicaDirectory { directory: DirectoryId(Uuid([98; 16])), ..replica };
-    let before = cluster.image.clone();
-    cluster.submit(assign(gone)).expect("is passed over");
-    assert_eq!(cluster.image, before, "an earlier node of this number has said that");
-    cluster.submit(assign(replica)).expect("is noted");
-    assert_eq!(cluster.state().0, Some(last));
-}
-
-#[test]
-fn a_replica_of_which_no_directory_was_known_is_assigned_to_one() {
-    let mut cluster = three();
-    let mut records = cluster.image.to_records();
-    for record in &mut records {
-        if let MetadataRecord::Partition(partition) = record {
-            partition.directories.clear();
-        }
-    }
-    cluster.image = MetadataImage::default().apply(&records).expect("fit, as in version 0");
-    let directory = cluster.log_dirs(2)[0];
-    let replica = ReplicaDirectory { topic_id: TOPIC, partition: PARTITION, directory };
-    let assign = AssignReplicasToDirs { broker: BrokerId(2), replicas: vec![replica] };
-    cluster.submit(assign).expect("is noted");
-    let partition = cluster.partition(0);
-    let of = |id| partition.directory_of(BrokerId(id));
-    let unassigned = DirectoryId::UNASSIGNED;
-    assert_eq!([of(1), of(2), of(3)], [unassigned, directory, unassigned]);
 }
 
 #[test]
