@@ -296,9 +296,10 @@ impl Transaction {
     }
 
     /// Whether a client that believes to be that producer may go on as the next one: the epoch is looked at later.
-    /// One whose epochs are used up may ask again without having heard of its new id.
+    /// One whose epochs are used up may ask again without having heard of its new id, or have heard of it already.
     fn may_expect(&self, expected: Producer) -> bool {
         expected.id == self.producer.id
+            || self.is_early(expected)
             || (expected.id == self.previous_producer_id && expected.is_exhausted())
     }
 
@@ -388,13 +389,22 @@ impl Transaction {
     }
 
     fn check_producer(&self, producer: Producer) -> Result<(), ErrorCode> {
+        if self.is_early(producer) {
+            return Err(ErrorCode::ConcurrentTransactions);
+        }
         if producer.id != self.producer.id {
             return Err(ErrorCode::InvalidProducerIdMapping);
         }
-        if producer.epoch != self.producer.epoch {
+        if producer.epoch != self.producer.epoch || producer.epoch > EPOCH_MAX_OF_CLIENTS {
             return Err(ErrorCode::ProducerFenced);
         }
         Ok(())
+    }
+
+    /// Whether the client has its new id already, which is its own only when the markers of the old one are written.
+    /// The answer to EndTxn comes before that, and its next transaction may come, too.
+    fn is_early(&self, producer: Producer) -> bool {
+        self.next_producer_id.is_some() && producer == self.client_producer()
     }
 
     /// EndTxn. Where each end raises the epoch, a request that is sent again is known by the epoch before.
@@ -438,6 +448,9 @@ impl Transaction {
         fresh_id: Option<ProducerId>,
         now: TimestampMs,
     ) -> Result<Step, ErrorCode> {
+        if self.is_early(producer) {
+            return Err(ErrorCode::ConcurrentTransactions);
+        }
         let current = self.producer;
         let is_over_the_last_epoch = producer.id == self.previous_producer_id
             && producer.epoch == EPOCH_MAX_OF_CLIENTS
@@ -459,7 +472,7 @@ impl Transaction {
             TransactionState::Ongoing => self.prepared(outcome, version, fresh_id, now),
             state if state.prepared() == Some(outcome) => Err(ErrorCode::ConcurrentTransactions),
             state if is_again && state.completed() == Some(outcome) => {
-                Ok(Step::Already(self.producer))
+                self.after_the_end(fresh_id, now)
             }
             // A transaction without partitions: what a client has begun may never have come here.
             TransactionState::Empty
@@ -470,6 +483,24 @@ impl Transaction {
                 self.prepared(outcome, version, fresh_id, now)
             }
             _ => Err(ErrorCode::InvalidTxnState),
+        }
+    }
+
+    /// Who goes on after a transaction that has ended already. Where the coordinator ended it, by the last epoch, no
+    /// client gets that epoch: it goes on under another id.
+    fn after_the_end(
+        &self,
+        fresh_id: Option<ProducerId>,
+        now: TimestampMs,
+    ) -> Result<Step, ErrorCode> {
+        match fresh_id {
+            _ if self.producer.epoch <= EPOCH_MAX_OF_CLIENTS => Ok(Step::Already(self.producer)),
+            Some(id) => Step::next(Transaction {
+                producer: Producer::first(id),
+                last_epoch: self.producer.epoch,
+                ..self.at(self.state, now)
+            }),
+            None => Ok(Step::NeedsProducerId),
         }
     }
 
