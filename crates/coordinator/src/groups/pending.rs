@@ -7,6 +7,7 @@ use logway_model::{PartitionId, ProducerId};
 use crate::ids::{CommittedTopic, GroupId};
 use crate::memory::{GroupMemory, HeldMemory};
 use crate::record::CommittedOffset;
+use crate::transactions::TransactionOutcome;
 
 /// What a pending offset takes beside its texts, with its places.
 pub(super) const PENDING_BYTES: usize = 320;
@@ -14,12 +15,15 @@ pub(super) const PENDING_BYTES: usize = 320;
 /// What the open transactions of a shard would commit, as the log has it.
 ///
 /// Of what is written about a partition the last counts, in the order of the log and not of the ends of transactions. So
-/// an offset that is committed behind a pending one takes its place for good.
+/// an offset that is committed behind a pending one takes its place for good, by itself or by its transaction. Compaction
+/// keeps that one, too.
 #[derive(Debug)]
 pub(super) struct PendingOffsets {
     by_producer: BTreeMap<ProducerId, OfProducer>,
     /// Whose transactions have a pending offset of a partition. An offset that was replaced is still unstable.
     producers: BTreeMap<GroupId, BTreeMap<Place, BTreeSet<ProducerId>>>,
+    /// How many have come.
+    count: u64,
     memory: GroupMemory,
 }
 
@@ -28,12 +32,19 @@ type Place = (CommittedTopic, PartitionId);
 #[derive(Debug)]
 struct OfProducer {
     /// `None` where the log has something newer.
-    offsets: BTreeMap<(GroupId, Place), Option<CommittedOffset>>,
+    offsets: BTreeMap<(GroupId, Place), Option<PendingOffset>>,
     held: HeldMemory,
     held_bytes: usize,
 }
 
-/// An offset that counts, since its transaction is committed.
+#[derive(Debug)]
+struct PendingOffset {
+    offset: CommittedOffset,
+    /// How many had come before.
+    position: u64,
+}
+
+/// An offset whose transaction has ended.
 pub(super) struct EndedOffset {
     pub(super) group: GroupId,
     pub(super) topic: CommittedTopic,
@@ -49,7 +60,7 @@ pub(super) fn pending_bytes(group: &GroupId, topic: &CommittedTopic, metadata: &
 impl PendingOffsets {
     pub(super) fn new(memory: &GroupMemory) -> PendingOffsets {
         let (by_producer, producers) = Default::default();
-        PendingOffsets { by_producer, producers, memory: memory.clone() }
+        PendingOffsets { by_producer, producers, count: 0, memory: memory.clone() }
     }
 
     /// A transaction would commit an offset.
@@ -71,9 +82,11 @@ impl PendingOffsets {
             held_bytes: 0,
         });
         let bytes = pending_bytes(group, topic, &offset.metadata);
-        let replaced = of_producer.offsets.insert((group.clone(), place), Some(offset.clone()));
+        let pending = PendingOffset { offset: offset.clone(), position: self.count };
+        self.count += 1;
+        let replaced = of_producer.offsets.insert((group.clone(), place), Some(pending));
         let replaced = replaced.map(|before| {
-            let metadata = before.map(|before| before.metadata).unwrap_or_default();
+            let metadata = before.map(|before| before.offset.metadata).unwrap_or_default();
             pending_bytes(group, topic, &metadata)
         });
         of_producer.held_bytes += bytes;
@@ -88,25 +101,30 @@ impl PendingOffsets {
         topic: &CommittedTopic,
         partition: PartitionId,
     ) {
-        let place = (topic.clone(), partition);
-        let Some(producers) = self.producers.get(group).and_then(|it| it.get(&place)) else {
-            return;
-        };
-        for producer in producers {
+        self.supersede_before(self.count, group, &(topic.clone(), partition));
+    }
+
+    /// The log has an offset for the partition behind so many that have come.
+    fn supersede_before(&mut self, position: u64, group: &GroupId, place: &Place) {
+        let producers = self.producers.get(group).and_then(|it| it.get(place));
+        for producer in producers.into_iter().flatten() {
             let of_producer = self.by_producer.get_mut(producer);
-            let pending =
-                of_producer.and_then(|it| it.offsets.get_mut(&(group.clone(), place.clone())));
-            if let Some(pending) = pending {
-                *pending = None;
+            let key = (group.clone(), place.clone());
+            if let Some(pending) = of_producer.and_then(|it| it.offsets.get_mut(&key)) {
+                pending.take_if(|it| it.position < position);
             }
         }
     }
 
     /// The transaction of a producer has ended: its offsets, which are pending no more.
-    pub(super) fn end(&mut self, producer: ProducerId) -> Vec<EndedOffset> {
+    pub(super) fn end(
+        &mut self,
+        producer: ProducerId,
+        outcome: TransactionOutcome,
+    ) -> Vec<EndedOffset> {
         let Some(ended) = self.by_producer.remove(&producer) else { return Vec::new() };
         let mut offsets = Vec::with_capacity(ended.offsets.len());
-        for ((group, place), offset) in ended.offsets {
+        for ((group, place), pending) in ended.offsets {
             if let Some(of_group) = self.producers.get_mut(&group) {
                 if let Some(of_place) = of_group.get_mut(&place) {
                     of_place.remove(&producer);
@@ -118,6 +136,11 @@ impl PendingOffsets {
                     self.producers.remove(&group);
                 }
             }
+            let committed = pending.filter(|_| outcome == TransactionOutcome::Commit);
+            if let Some(committed) = &committed {
+                self.supersede_before(committed.position, &group, &place);
+            }
+            let offset = committed.map(|it| it.offset);
             let (topic, partition) = place;
             offsets.push(EndedOffset { group, topic, partition, offset });
         }

@@ -146,9 +146,9 @@ impl Groups {
         outcome: TransactionOutcome,
     ) -> BTreeSet<GroupId> {
         let mut concerned = BTreeSet::new();
-        for ended in self.pending.end(producer) {
+        for ended in self.pending.end(producer, outcome) {
             let EndedOffset { group: id, topic, partition, offset } = ended;
-            if let (TransactionOutcome::Commit, Some(offset)) = (outcome, offset) {
+            if let Some(offset) = offset {
                 let (group, topics) = self.get_or_insert(&id);
                 group.offsets.insert(topics, &topic, partition, &offset);
             }

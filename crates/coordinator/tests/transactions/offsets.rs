@@ -290,6 +290,31 @@ fn of_two_transactions_each_has_its_own_offsets() {
 }
 
 #[test]
+fn the_last_offset_in_the_log_counts_whichever_transaction_ends_first() {
+    for (first, second) in [(1, 2), (2, 1)] {
+        for has_moved in [false, true] {
+            let mut groups = Groups::new();
+            groups.txn_commit(1, 0, 20);
+            groups.txn_commit(2, 0, 10);
+            groups.end(first, COMMIT);
+            if has_moved {
+                groups.load();
+            }
+            groups.end(second, COMMIT);
+            groups.is_settled_at(0, 10);
+            groups.load();
+            groups.is_settled_at(0, 10);
+        }
+    }
+    let mut groups = Groups::new();
+    groups.txn_commit(1, 0, 20);
+    groups.txn_commit(2, 0, 10);
+    groups.end(2, ABORT);
+    groups.end(1, COMMIT);
+    groups.is_settled_at(0, 20);
+}
+
+#[test]
 fn what_is_committed_behind_a_pending_offset_stays() {
     for has_moved in [false, true] {
         let mut groups = Groups::new();
