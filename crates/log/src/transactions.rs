@@ -147,8 +147,8 @@ impl LogTransactions {
         self.state().verifications.get(producer_id, guard)
     }
 
-    /// A marker of a producer is about to be appended: what was verified before is not good any more, also if no transaction
-    /// is open here yet.
+    /// A marker of a producer is about to be in the log: what was verified before is not good any more, also if no
+    /// transaction is open here yet.
     pub(crate) fn void_verification(&self, producer_id: ProducerId) {
         self.state().verifications.end(producer_id);
     }

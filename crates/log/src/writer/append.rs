@@ -237,13 +237,14 @@ impl LogTail {
             _ => TransactionVersion::CLASSIC,
         };
         self.producers.check_marker(&marker, version)?;
-        // Also if none is open yet: what the coordinator has said before is over.
-        self.log.transactions().void_verification(marker.producer_id);
         self.end_transaction(&marker, staging);
         Ok(())
     }
 
     fn end_transaction(&mut self, marker: &Marker, staging: &mut Staging) {
+        // Also if none is open yet, or here: what the coordinator has said before is over. A copy ends what this node was
+        // told when it led before.
+        self.log.transactions().void_verification(marker.producer_id);
         let (previous, ended) = self.producers.end_transaction(marker);
         staging.undo.push(previous);
         staging.steps.extend(ended.map(TransactionStep::End));

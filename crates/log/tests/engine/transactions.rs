@@ -396,3 +396,17 @@ proptest! {
         bench.check(0, u64::MAX);
     }
 }
+
+#[test]
+fn a_marker_that_is_copied_ends_what_was_verified() {
+    let bench = Bench::new(1);
+    let (producer, epoch) = (ProducerId(7), ProducerEpoch(0));
+    let guard = bench.log.begin_verification(producer, epoch, Sequence(0), false);
+    let origin = AppendOrigin::Verified(guard.expect("there is room"));
+    // Another broker led meanwhile, and ended the transaction.
+    let copied = vec![marker(7, 0, TransactionOutcome::Abort)];
+    bench.log.append_copied(copied).wait().expect("is written");
+    let late = bench.append(data(7, 0, 0, true, "late"), origin);
+    assert!(matches!(late, Err(LogError::UnverifiedTransaction { .. })), "{late:?}");
+    assert!(!bench.log.has_open_transaction(producer, epoch));
+}
