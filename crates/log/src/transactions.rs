@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use logway_model::{Offset, ProducerEpoch, ProducerId};
+use logway_model::{Offset, ProducerEpoch, ProducerId, TransactionVersion};
 
 use crate::producer_state::{
-    EndedTransaction, OpenTransactions, TransactionStep, Verification, VerificationGuard,
+    EndedTransaction, Marker, OpenTransactions, TransactionStep, Verification, VerificationGuard,
     Verifications,
 };
 
@@ -149,8 +149,12 @@ impl LogTransactions {
 
     /// A marker of a producer is about to be in the log: what was verified before is not good any more, also if no
     /// transaction is open here yet.
-    pub(crate) fn void_verification(&self, producer_id: ProducerId) {
-        self.state().verifications.end(producer_id);
+    pub(crate) fn void_verification(&self, marker: &Marker, version: TransactionVersion) {
+        let verifications = &mut self.state().verifications;
+        match version.bumps_epoch() {
+            true => verifications.end_before(marker.producer_id, marker.epoch),
+            false => verifications.end(marker.producer_id),
+        }
     }
 
     fn note_unstable(&self, state: &State) {

@@ -99,6 +99,19 @@ impl Verifications {
 
     /// Its transaction has begun here, or has ended: guards from before are void.
     pub(crate) fn end(&mut self, producer_id: ProducerId) {
+        self.end_of(producer_id, |_| true);
+    }
+
+    /// A marker of version 2 has the epoch of the next transaction. If that one is being verified, the marker came before,
+    /// and comes again: the guards are of what it did not end.
+    pub(crate) fn end_before(&mut self, producer_id: ProducerId, next: ProducerEpoch) {
+        self.end_of(producer_id, |epoch| epoch < next);
+    }
+
+    fn end_of(&mut self, producer_id: ProducerId, has_ended: impl Fn(ProducerEpoch) -> bool) {
+        if self.by_producer.get(&producer_id).is_none_or(|known| !has_ended(known.epoch)) {
+            return;
+        }
         self.by_producer.remove(&producer_id);
         if self.by_producer.is_empty() {
             // A map does not give memory back by itself.
@@ -135,6 +148,16 @@ mod tests {
         all.begin((ONE.0, ProducerEpoch(1)), Sequence(7), true, now).expect("there is room");
         let known = all.get(ONE.0, guard).expect("it is good");
         assert_eq!(known.first_sequence(Sequence(7)), Sequence(0));
+    }
+
+    #[test]
+    fn a_marker_that_comes_again_ends_nothing_of_the_next_transaction() {
+        let (mut all, now) = (Verifications::default(), Instant::now());
+        let guard = all.begin(ONE, Sequence(0), true, now).expect("there is room");
+        all.end_before(ONE.0, ProducerEpoch(0));
+        assert!(all.get(ONE.0, guard).is_some());
+        all.end_before(ONE.0, ProducerEpoch(1));
+        assert_eq!(all.get(ONE.0, guard), None);
     }
 
     #[test]

@@ -237,14 +237,19 @@ impl LogTail {
             _ => TransactionVersion::CLASSIC,
         };
         self.producers.check_marker(&marker, version)?;
-        self.end_transaction(&marker, staging);
+        self.end_transaction(&marker, version, staging);
         Ok(())
     }
 
-    fn end_transaction(&mut self, marker: &Marker, staging: &mut Staging) {
+    fn end_transaction(
+        &mut self,
+        marker: &Marker,
+        version: TransactionVersion,
+        staging: &mut Staging,
+    ) {
         // Also if none is open yet, or here: what the coordinator has said before is over. A copy ends what this node was
         // told when it led before.
-        self.log.transactions().void_verification(marker.producer_id);
+        self.log.transactions().void_verification(marker, version);
         let (previous, ended) = self.producers.end_transaction(marker);
         staging.undo.push(previous);
         staging.steps.extend(ended.map(TransactionStep::End));
@@ -315,7 +320,8 @@ impl LogTail {
         } else if header.attributes.is_control()
             && let Some(marker) = self.marker(batch)?
         {
-            self.end_transaction(&Marker::of(header, marker), staging);
+            // No copy tells the version. Nothing is verified where another broker leads, so all may go.
+            self.end_transaction(&Marker::of(header, marker), TransactionVersion::CLASSIC, staging);
         }
         Ok(self.outcome(header))
     }
