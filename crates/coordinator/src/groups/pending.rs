@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use logway_model::{PartitionId, ProducerId};
+use logway_record::TransactionOutcome;
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::memory::{GroupMemory, HeldMemory};
 use crate::record::CommittedOffset;
-use crate::transactions::TransactionOutcome;
 
 /// What a pending offset takes beside its texts, with its places.
 pub(super) const PENDING_BYTES: usize = 320;
