@@ -97,21 +97,16 @@ impl Verifications {
         self.by_producer.get(&producer_id).filter(|known| known.guard == guard).copied()
     }
 
-    /// Its transaction has begun here, or has ended: guards from before are void.
-    pub(crate) fn end(&mut self, producer_id: ProducerId) {
-        self.end_of(producer_id, |_| true);
-    }
-
     /// A marker of version 2 has the epoch of the next transaction. If that one is being verified, the marker came before,
     /// and comes again: the guards are of what it did not end.
     pub(crate) fn end_before(&mut self, producer_id: ProducerId, next: ProducerEpoch) {
-        self.end_of(producer_id, |epoch| epoch < next);
+        if self.by_producer.get(&producer_id).is_some_and(|known| known.epoch < next) {
+            self.end(producer_id);
+        }
     }
 
-    fn end_of(&mut self, producer_id: ProducerId, has_ended: impl Fn(ProducerEpoch) -> bool) {
-        if self.by_producer.get(&producer_id).is_none_or(|known| !has_ended(known.epoch)) {
-            return;
-        }
+    /// Its transaction has begun here, or has ended: guards from before are void.
+    pub(crate) fn end(&mut self, producer_id: ProducerId) {
         self.by_producer.remove(&producer_id);
         if self.by_producer.is_empty() {
             // A map does not give memory back by itself.
