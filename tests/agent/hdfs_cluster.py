@@ -76,7 +76,8 @@ class HdfsCluster(AgentProcess):
 
     def recover(self, path: str):
         """Has a file ended that nobody writes any more, as the NameNode does it by itself after twenty minutes."""
-        self.hadoop("org.apache.hadoop.hdfs.tools.DebugAdmin", "recoverLease", "-path", path, "-retries", "10")
+        # The NameNode begins a recovery that failed again after 90 s (PendingRecoveryBlocks); a retry comes after 5 s.
+        self.hadoop("org.apache.hadoop.hdfs.tools.DebugAdmin", "recoverLease", "-path", path, "-retries", "60")
 
     def text(self, pattern: str) -> list[str]:
         """The lines of files as Hadoop's own shell unpacks them."""
