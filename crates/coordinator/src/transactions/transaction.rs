@@ -452,13 +452,16 @@ impl Transaction {
             return Err(ErrorCode::ConcurrentTransactions);
         }
         let current = self.producer;
-        let is_over_the_last_epoch = producer.id == self.previous_producer_id
+        // By the older protocol an end raises no epoch: who has the one before was fenced by its successor.
+        let is_raised = self.version.bumps_epoch();
+        let is_over_the_last_epoch = is_raised
+            && producer.id == self.previous_producer_id
             && producer.epoch == EPOCH_MAX_OF_CLIENTS
             && current.epoch == ProducerEpoch(0);
         if producer.id != current.id && !is_over_the_last_epoch {
             return Err(ErrorCode::InvalidProducerIdMapping);
         }
-        let is_before = producer.id == current.id && producer.bumped() == current;
+        let is_before = is_raised && producer.id == current.id && producer.bumped() == current;
         let is_current = producer == current;
         let is_again = is_before || is_over_the_last_epoch;
         match self.state {

@@ -243,6 +243,22 @@ fn clients_of_the_older_protocol_keep_their_epoch() {
     assert_snapshot!(story.text());
 }
 
+/// The epoch before the present one is that of a producer that was replaced, and not that of the last transaction.
+#[test]
+fn an_end_of_the_older_protocol_is_nobody_elses_end_sent_again() {
+    let mut story = Story::new();
+    story.init("newer", "id");
+    story.init("older", "id");
+    story.add("older", "id", "t-0", CLASSIC);
+    story.end("older", "id", Commit, CLASSIC);
+    story.note("the first one is told that it was replaced, now and when the markers are written");
+    story.end("newer", "id", Commit, V2);
+    story.write_markers();
+    story.end("newer", "id", Commit, V2);
+    story.end("newer", "id", Abort, V2);
+    assert_snapshot!(story.text());
+}
+
 #[test]
 fn ids_that_nobody_uses_are_forgotten() {
     const DAY_MS: u64 = 24 * 60 * 60 * 1000;
