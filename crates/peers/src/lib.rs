@@ -14,6 +14,7 @@
 //! | [`connection`] | the caller's end of a connection |
 //! | [`client`] | calling any node |
 //! | [`server`] | being called |
+//! | [`newest`] | a call that comes late, by a connection that was given up, is not begun |
 //! | [`tls`] | who is believed to be a node of the cluster |
 //! | [`carrier`] | both, as a node has them: over TCP, or as a simulation carries them |
 //!
@@ -30,6 +31,7 @@ mod client;
 mod connection;
 mod frame;
 mod hello;
+mod newest;
 mod server;
 mod tls;
 

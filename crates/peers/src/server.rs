@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::frame::{Frame, FrameReader, Kind, Status};
 use crate::hello::{Hello, Identity, Received, Verdict};
+use crate::newest::{NewestConnections, Place};
 use crate::tls::{self, PeerTls, Proven, ReadHalf};
 
 /// How long a caller may take to say who it is.
@@ -99,6 +100,7 @@ struct Shared {
     tls: Option<PeerTls>,
     handler: OnceLock<Arc<dyn CallHandler>>,
     cluster: OnceLock<ClusterId>,
+    newest: Arc<NewestConnections>,
 }
 
 impl PeerServer {
@@ -227,8 +229,13 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, connection: Unproven) -> 
             None => return Ok(()),
         },
     };
+    let place = match proven {
+        // It may claim to be anybody.
+        Proven::Stranger => Place::alone(),
+        Proven::Unasked | Proven::Node(_) => shared.newest.enter(from.directory, lane),
+    };
     Verdict::Welcome.send(cluster, &mut write).await?;
-    let caller = Caller { from, lane, proven, shared, _seat: seat };
+    let caller = Caller { from, lane, proven, shared, place, _seat: seat };
     let (replies, to_send) = mpsc::channel(CALLS_MAX);
     let mut writer = JoinSet::new();
     writer.spawn(write_replies(write, to_send));
@@ -236,6 +243,7 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, connection: Unproven) -> 
         ended = caller.answer_calls(read, replies) => ended,
         // One reply could not be sent. The caller would wait for it, and for all that come behind it.
         _ = writer.join_next() => Ok(()),
+        () = caller.place.replaced() => Ok(()),
         () = sleep(STRANGER_MAX), if proven == Proven::Stranger => Ok(()),
     }
 }
@@ -271,6 +279,7 @@ struct Caller {
     lane: Lane,
     proven: Proven,
     shared: Arc<Shared>,
+    place: Place,
     /// Strangers have none.
     _seat: Option<OwnedSemaphorePermit>,
 }
@@ -295,7 +304,8 @@ impl Caller {
             while calls.try_join_next().is_some() {}
             let handled = match (Kind::of(frame.kind), self.shared.handler.get()) {
                 (Some(kind), Some(handler)) if self.may_call(kind)? => {
-                    Some(handler.handle(self.from, kind, frame.payload))
+                    let begin = || handler.handle(self.from, kind, frame.payload);
+                    Some(self.place.begin(begin).ok_or(io::ErrorKind::ConnectionAborted)?)
                 }
                 _ => None,
             };

@@ -1,6 +1,6 @@
 //! Nodes that call each other over loopback.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,11 +28,14 @@ fn identity(cluster: u8, node: i32) -> Identity {
 #[derive(Default)]
 struct Echo {
     signal: Arc<Notify>,
+    /// What it was told, in order.
+    told: Arc<Mutex<Vec<Bytes>>>,
 }
 
 impl CallHandler for Echo {
     fn handle(&self, from: Identity, kind: Kind, payload: Bytes) -> HandledCall {
         let signal = Arc::clone(&self.signal);
+        self.told.lock().expect("nobody panics").push(payload.clone());
         Box::pin(async move {
             match &payload[..] {
                 b"wait" => signal.notified().await,
@@ -56,6 +59,16 @@ async fn server(cluster: u8) -> (PeerServer, String, Arc<Notify>) {
     let signal = Arc::clone(&echo.signal);
     server.serve(Arc::new(echo));
     (server, address, signal)
+}
+
+/// The first bytes of node 7, for a lane by its number.
+fn hello(lane: u8) -> Vec<u8> {
+    [b"LOGWAYND", &[0, 1, lane][..], &[1; 16], &[0, 0, 0, 7], &[7; 16]].concat()
+}
+
+fn call(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(9 + payload.len()).expect("fits").to_be_bytes();
+    [&length[..], &[0; 8], &[1], payload].concat()
 }
 
 async fn ask(peers: &Peers, address: &str, payload: &[u8]) -> Result<String, PeerError> {
@@ -120,18 +133,43 @@ async fn many_calls_that_wait_hold_up_no_other() {
 async fn who_can_be_sent_no_replies_is_not_worked_for() {
     let (_server, address, _signal) = server(1).await;
     let mut socket = TcpStream::connect(&address).await.expect("it listens");
-    let hello = [b"LOGWAYND", &[0, 1, 0][..], &[1; 16], &[0, 0, 0, 7], &[7; 16]].concat();
-    socket.write_all(&hello).await.expect("is read");
+    socket.write_all(&hello(0)).await.expect("is read");
     socket.read_exact(&mut [0; 27]).await.expect("is welcome");
-    let call = |payload: Vec<u8>| {
-        let length = u32::try_from(9 + payload.len()).expect("fits").to_be_bytes();
-        [&length[..], &[0; 8], &[1], &payload].concat()
-    };
     // The reply is longer than the request, and than a message may be.
     let longest = vec![0; logway_quorum::PEER_MESSAGE_MAX_BYTES];
-    socket.write_all(&call(longest)).await.expect("is read");
-    let sending = async { while socket.write_all(&call(vec![0; 1_000])).await.is_ok() {} };
+    socket.write_all(&call(&longest)).await.expect("is read");
+    let sending = async { while socket.write_all(&call(&[0; 1_000])).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, sending).await.expect("the connection ends");
+}
+
+#[tokio::test]
+async fn what_waits_in_a_connection_that_was_given_up_is_not_begun() {
+    let listener = PeerListener::bind("127.0.0.1:0").await.expect("any port will do");
+    let address = listener.address().to_string();
+    let server = PeerServer::start(listener, None);
+    let echo = Echo::default();
+    let (signal, told) = (Arc::clone(&echo.signal), Arc::clone(&echo.told));
+    server.serve(Arc::new(echo));
+    let mut given_up = TcpStream::connect(&address).await.expect("it listens");
+    given_up.write_all(&hello(4)).await.expect("is read");
+    given_up.read_exact(&mut [0; 27]).await.expect("is welcome");
+    let under_way_max = 256;
+    let calls = [call(b"wait").repeat(under_way_max), call(b"late")].concat();
+    given_up.write_all(&calls).await.expect("is read");
+    while told.lock().expect("nobody panics").len() < under_way_max {
+        tokio::task::yield_now().await;
+    }
+    let peers = Peers::new(identity(1, 7), None);
+    let again = peers.request(&address, Lane::Clients, Kind::Quorum, b"again".to_vec(), PATIENCE);
+    assert_eq!(again.await.expect("is answered"), "7 Quorum again");
+    signal.notify_waiters();
+    let mut answers = Vec::new();
+    let ending = given_up.read_to_end(&mut answers);
+    // Closed with a reset: `late` was not read.
+    let _ = tokio::time::timeout(PATIENCE, ending).await.expect("the connection ends");
+    let told = told.lock().expect("nobody panics");
+    assert_eq!(told.len(), under_way_max + 1);
+    assert_eq!(told[under_way_max], b"again"[..]);
 }
 
 #[tokio::test]

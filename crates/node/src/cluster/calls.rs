@@ -27,7 +27,9 @@ impl CallHandler for Calls {
                 Box::pin(async move { node.answer_for_leader(from.node?, &payload).await })
             }
             Kind::Transactions => {
-                Box::pin(async move { node.answer_about_transactions(from.node?, &payload).await })
+                let taken = from.node.and_then(|from| node.take_about_transactions(from, &payload));
+                let Some(taken) = taken else { return nobody_here() };
+                Box::pin(async move { Some(node.answer_about_transactions(taken).await) })
             }
             Kind::Holdings => Box::pin(async move {
                 from.node?;

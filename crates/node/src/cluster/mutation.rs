@@ -42,6 +42,9 @@ pub enum Mutation {
     EndsForAnybody,
     /// A leader takes the first records of a transaction also from a producer that is fenced, as the coordinator says.
     VouchesForFenced,
+    /// A node begins a call that its caller has given up, behind what the caller has asked for since. A simulation's network
+    /// brings such calls: connections do not (`logway_peers`).
+    BeginsWhatWasGivenUp,
     /// `read_committed` readers get what is behind the last stable offset.
     ReadsUnstable,
     /// `read_committed` readers are not told which transactions were aborted.

@@ -6,22 +6,46 @@ use bytes::Bytes;
 use logway_coordinator::transactions::{TransactionReply, TransactionRequest};
 use logway_model::{BrokerId, ErrorCode, TopicPartition, TransactionVersion};
 
+use super::ending::StartedEnd;
 use super::message::{Join, Request, encode_codes};
 use crate::Node;
 
+/// What another node has asked, and what was begun of it when it came.
+pub(crate) struct TakenRequest(Taken);
+
+enum Taken {
+    Join(Join),
+    Markers(Vec<Result<StartedEnd, ErrorCode>>),
+}
+
 impl Node {
-    /// Answers another node; `None` for what is no request, and for who is no node of the cluster.
-    pub(crate) async fn answer_about_transactions(
-        self: &Arc<Self>,
+    /// Takes the request of another node; `None` for what is no request, and for who is no node of the cluster.
+    ///
+    /// Markers are begun at once. A coordinator that gives one up sends it again, and what comes behind the second one
+    /// may be the next transaction: so the first one must be begun before it, or never.
+    pub(crate) fn take_about_transactions(
+        &self,
         from: BrokerId,
         request: &Bytes,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<TakenRequest> {
         self.image().broker(from)?;
-        let outcomes = match Request::decode(request)? {
-            Request::Join(join) => self.join_here(join).await,
-            Request::Markers(markers) => self.write_markers(markers).await,
+        let taken = match Request::decode(request)? {
+            Request::Join(join) => Taken::Join(join),
+            Request::Markers(markers) => Taken::Markers(self.begin_markers(markers)),
         };
-        Some(encode_codes(&outcomes))
+        Some(TakenRequest(taken))
+    }
+
+    /// Answers another node.
+    pub(crate) async fn answer_about_transactions(
+        self: &Arc<Self>,
+        taken: TakenRequest,
+    ) -> Vec<u8> {
+        let outcomes = match taken.0 {
+            Taken::Join(join) => self.join_here(join).await,
+            Taken::Markers(started) => self.finish_markers(started).await,
+        };
+        encode_codes(&outcomes)
     }
 
     /// Has the coordinator, which is here, say whether partitions are part of a transaction.

@@ -25,29 +25,41 @@ impl Node {
         self: &Arc<Self>,
         markers: Vec<(TopicPartition, Marker)>,
     ) -> Vec<Result<(), ErrorCode>> {
-        let deadline = Instant::now() + COMMIT_MAX;
-        let write = |(partition, marker)| async move {
-            let writing = self.write_marker(partition, marker);
-            timeout_at(deadline, writing).await.unwrap_or(Err(ErrorCode::RequestTimedOut))
-        };
-        join_all(markers.into_iter().map(write).collect()).await
+        let started = self.begin_markers(markers);
+        self.finish_markers(started).await
     }
 
-    async fn write_marker(
-        self: &Arc<Self>,
-        partition: TopicPartition,
-        marker: Marker,
-    ) -> Result<(), ErrorCode> {
-        let replica = {
-            let topics = self.topics();
-            let topic = topics.by_name(partition.topic.as_str())?;
-            Arc::clone(topic.partition(partition.partition)?)
+    /// Begins to write markers, in the order of these calls.
+    pub(super) fn begin_markers(
+        &self,
+        markers: Vec<(TopicPartition, Marker)>,
+    ) -> Vec<Result<StartedEnd, ErrorCode>> {
+        let begin = |(partition, marker): (TopicPartition, Marker)| {
+            let replica = {
+                let topics = self.topics();
+                let topic = topics.by_name(partition.topic.as_str())?;
+                Arc::clone(topic.partition(partition.partition)?)
+            };
+            self.begin_marker(&replica, marker)
         };
-        let started = self.begin_marker(&replica, marker)?;
-        if self.breaks(Mutation::MarksAlone) {
-            return Ok(());
-        }
-        started.finish().await
+        markers.into_iter().map(begin).collect()
+    }
+
+    /// Waits for markers, but not for ever.
+    pub(super) async fn finish_markers(
+        self: &Arc<Self>,
+        started: Vec<Result<StartedEnd, ErrorCode>>,
+    ) -> Vec<Result<(), ErrorCode>> {
+        let deadline = Instant::now() + COMMIT_MAX;
+        let finish = |started: Result<StartedEnd, ErrorCode>| async move {
+            let started = started?;
+            if self.breaks(Mutation::MarksAlone) {
+                return Ok(());
+            }
+            let finishing = timeout_at(deadline, started.finish()).await;
+            finishing.unwrap_or(Err(ErrorCode::RequestTimedOut))
+        };
+        join_all(started.into_iter().map(finish).collect()).await
     }
 
     /// Begins to write a marker to a partition that this node leads. Those of one partition are written in the order of

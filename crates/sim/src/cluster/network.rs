@@ -37,6 +37,15 @@ impl Weather {
     }
 }
 
+/// How often something comes once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeats {
+    AsWeather,
+    /// As over TCP.
+    Never,
+    Often,
+}
+
 /// The network of one world. Clones are the same network.
 #[derive(Clone)]
 pub(super) struct Network(Arc<Mutex<Inner>>);
@@ -46,6 +55,7 @@ struct Inner {
     weather: Weather,
     /// Nothing comes a second time any more.
     is_calm: bool,
+    of_clients: Repeats,
     /// Who listens where, or listened last.
     listeners: BTreeMap<String, Listener>,
     /// From where no message gets where.
@@ -84,6 +94,7 @@ impl Network {
             random: Rng::new(seed),
             weather: Weather::FAIR,
             is_calm: false,
+            of_clients: Repeats::AsWeather,
             listeners: BTreeMap::new(),
             cuts: BTreeSet::new(),
             healed: watch::Sender::new(0),
@@ -108,6 +119,11 @@ impl Network {
 
     pub(super) fn set_weather(&self, weather: Weather) {
         self.lock().weather = weather;
+    }
+
+    /// Says how often what nodes ask for their clients comes once more, and late.
+    pub(super) fn set_repeats_of_clients(&self, repeats: Repeats) {
+        self.lock().of_clients = repeats;
     }
 
     /// A number of the seed's.
@@ -138,9 +154,15 @@ impl Network {
         self.heal();
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self, lane: Lane) -> Fate {
         let inner = &mut *self.lock();
         let Weather { lost, repeated, delayed, delay_max_ms } = inner.weather;
+        let repeated = match inner.of_clients {
+            _ if lane != Lane::Clients => repeated,
+            Repeats::AsWeather => repeated,
+            Repeats::Never => 0,
+            Repeats::Often => 200,
+        };
         let random = &mut inner.random;
         let mut chance = |of_thousand: usize| random.below(1_000) < of_thousand;
         let (is_lost, is_reply_lost) = (chance(lost), chance(lost));
@@ -192,12 +214,14 @@ struct Call {
     own: Identity,
     from: String,
     to: String,
+    lane: Lane,
 }
 
 impl Call {
     /// Hands a request to the node that listens there, and waits for the reply.
     async fn carry(self, kind: Kind, request: Bytes) -> Result<Bytes, PeerError> {
-        let Fate { is_lost, is_reply_lost, is_repeated, there, back, again } = self.network.fate();
+        let Fate { is_lost, is_reply_lost, is_repeated, there, back, again } =
+            self.network.fate(self.lane);
         if !self.life.is_alive() {
             return pending().await;
         }
@@ -229,7 +253,7 @@ impl Call {
 
     fn again(&self) -> Call {
         let (network, life, own) = (self.network.clone(), self.life.clone(), self.own);
-        Call { network, life, own, from: self.from.clone(), to: self.to.clone() }
+        Call { network, life, own, from: self.from.clone(), to: self.to.clone(), lane: self.lane }
     }
 
     async fn deliver(&self, kind: Kind, request: Bytes) -> Result<Bytes, PeerError> {
@@ -270,13 +294,14 @@ async fn pause(time: Duration) {
 }
 
 impl SimCarrier {
-    fn call(&self, to: &str) -> Call {
+    fn call(&self, to: &str, lane: Lane) -> Call {
         Call {
             network: self.network.clone(),
             life: self.life.clone(),
             own: *self.own.read().unwrap_or_else(PoisonError::into_inner),
             from: self.address.to_string(),
             to: to.to_owned(),
+            lane,
         }
     }
 
@@ -302,12 +327,12 @@ impl Carrier for SimCarrier {
     fn request(
         &self,
         address: &str,
-        _lane: Lane,
+        lane: Lane,
         kind: Kind,
         payload: Vec<u8>,
         time_max: Duration,
     ) -> Carried<Result<Bytes, PeerError>> {
-        let call = self.call(address);
+        let call = self.call(address, lane);
         Box::pin(async move {
             let carried = timeout(time_max, call.carry(kind, payload.into())).await;
             carried.unwrap_or(Err(PeerError::TimedOut))
@@ -315,7 +340,7 @@ impl Carrier for SimCarrier {
     }
 
     fn greet(&self, address: &str, time_max: Duration) -> Carried<Result<Greeting, PeerError>> {
-        let Call { network, from, to, .. } = self.call(address);
+        let Call { network, from, to, .. } = self.call(address, Lane::Control);
         let own_address = self.address.ip();
         Box::pin(async move {
             if network.is_cut(&from, &to) || network.is_cut(&to, &from) {
@@ -330,7 +355,7 @@ impl Carrier for SimCarrier {
     }
 
     fn is_vacant(&self, address: &str, time_max: Duration) -> Carried<bool> {
-        let Call { network, from, to, .. } = self.call(address);
+        let Call { network, from, to, .. } = self.call(address, Lane::Control);
         Box::pin(async move {
             let end = network.listener(&to).and_then(|listener| listener.life.end());
             let is_silent = end == Some(End::PowerCut);

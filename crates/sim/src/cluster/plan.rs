@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub(super) quiet: Option<usize>,
     /// There are producers and readers of transactions.
     pub(super) has_transactions: bool,
+    /// Some producers of transactions speak the older protocol.
+    pub(super) has_older_clients: bool,
     pub(super) events: Vec<Event>,
     /// The whole of it takes so long.
     pub(super) lasts: Duration,
@@ -140,6 +142,7 @@ impl Plan {
             moves_partitions: random.coin(),
             quiet: random.coin().then(|| random.below(3)),
             has_transactions: apart.coin(),
+            has_older_clients: apart.below(3) == 0,
             events,
             lasts: lasts + Duration::from_millis(200),
         }
@@ -163,6 +166,7 @@ impl Plan {
             moves_partitions: false,
             quiet: None,
             has_transactions: false,
+            has_older_clients: false,
             events: Vec::new(),
             lasts: Duration::ZERO,
         }

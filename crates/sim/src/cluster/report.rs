@@ -36,6 +36,8 @@ pub struct ClusterReport {
     pub epochs: u64,
     /// Processes that became the producer of a transactional id.
     pub incarnations: u64,
+    /// Those of them that speak the older protocol.
+    pub older_incarnations: u64,
     /// Transactions that were committed, as their producers were told.
     pub transactions_committed: u64,
     /// Transactions that their producers have aborted.
@@ -63,6 +65,7 @@ impl AddAssign for ClusterReport {
         self.seen += other.seen;
         self.epochs += other.epochs;
         self.incarnations += other.incarnations;
+        self.older_incarnations += other.older_incarnations;
         self.transactions_committed += other.transactions_committed;
         self.transactions_aborted += other.transactions_aborted;
         self.transactions_left += other.transactions_left;
@@ -87,6 +90,7 @@ impl fmt::Display for ClusterReport {
         } = self;
         let ClusterReport {
             incarnations,
+            older_incarnations,
             transactions_committed,
             transactions_aborted,
             transactions_left,
@@ -98,7 +102,7 @@ impl fmt::Display for ClusterReport {
             "{worlds} worlds: {kills} kills, {power_cuts} power cuts, {stops} clean stops, {network_cuts} cuts of the \
              network, {disk_faults} disks that failed or were slow, {replaced} nodes replaced, {moves} moves of partitions, {favoured} elections, {epochs} leader epochs, {acknowledged} batches \
              acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read, \
-             {incarnations} transactional producers, {transactions_committed} transactions committed, \
+             {incarnations} transactional producers ({older_incarnations} by the older protocol), {transactions_committed} transactions committed, \
              {transactions_aborted} aborted and {transactions_left} left open, {fenced} refusals of fenced producers"
         )
     }

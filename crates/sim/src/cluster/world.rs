@@ -8,6 +8,7 @@ use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
 use logway_log::random_uuid;
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_model::{BrokerId, ErrorCode, Offset, TopicId};
+use logway_node::cluster::Mutation;
 use logway_quorum::QuorumError;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -16,7 +17,7 @@ use super::life::End;
 use super::machine::{Machine, Served, Serving, Surroundings};
 use super::moves::{Mover, favour};
 use super::mutation::ClusterMutation;
-use super::network::Network;
+use super::network::{Network, Repeats};
 use super::oracle::{Oracle, Place};
 use super::patience::{LOOK_INTERVAL, Patience};
 use super::plan::{Event, Plan, TopicPlan, Transactions, What};
@@ -105,6 +106,13 @@ impl World {
         self.found().await?;
         self.create_topics().await?;
         self.surroundings.network.set_weather(self.plan.weather);
+        let brings_late = self.surroundings.mutation == Some(Mutation::BeginsWhatWasGivenUp);
+        self.plan.has_older_clients |= brings_late;
+        self.surroundings.network.set_repeats_of_clients(match self.plan.has_older_clients {
+            _ if brings_late => Repeats::Often,
+            true => Repeats::Never,
+            false => Repeats::AsWeather,
+        });
         self.begin_clients();
         let lived = self.suffer().await;
         lived.and_then(|()| self.clients.oracle.check())?;

@@ -15,6 +15,7 @@ impl World {
             for _ in 0..2 {
                 let random = Rng::new(self.random.next_u64());
                 let producer = TransactionalProducer::new(owner, random, self.clients.clone());
+                let producer = producer.older_at_times(self.plan.has_older_clients);
                 self.tasks.spawn(producer.run());
             }
         }

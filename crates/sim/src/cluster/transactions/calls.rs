@@ -12,7 +12,9 @@ use logway_coordinator::{
 };
 use logway_log::AppendOutcome;
 use logway_log::fs::sim::Rng;
-use logway_model::{ErrorCode, PartitionId, ProducerId, TransactionVersion};
+use logway_model::{
+    ErrorCode, PartitionId, ProducerId, TopicName, TopicPartition, TransactionVersion,
+};
 use logway_node::append::{Acks, Appender};
 use logway_node::groups::{OFFSETS_TOPIC, Question};
 use logway_node::transactions::{TransactionClaim, TransactionPart};
@@ -155,6 +157,31 @@ pub(super) async fn is_at_rest(
     }
 }
 
+/// Adds a partition to the transaction, as clients of the older protocol do before they write to it.
+pub(super) async fn add_partition(
+    clients: &Clients,
+    random: &mut Rng,
+    owner: usize,
+    producer: Producer,
+    place: Place,
+) -> Result<(), Refusal> {
+    let id = transactional_id(owner);
+    let added = TopicPartition::new(
+        TopicName::new(place.topic).expect("it is a topic's"),
+        PartitionId(place.partition),
+    );
+    let request = move |_| TransactionRequest::AddPartitions {
+        transactional_id: id.as_str().into(),
+        producer,
+        partitions: vec![added.clone()],
+        version: TransactionVersion::CLASSIC,
+    };
+    match ask_coordinator(clients, random, owner, request).await? {
+        TransactionReply::AddPartitions(outcome) => Ok(outcome?),
+        _ => Err(Refusal::Again),
+    }
+}
+
 /// Commits or aborts. Gives who the producer is from then on.
 pub(super) async fn end_transaction(
     clients: &Clients,
@@ -162,13 +189,14 @@ pub(super) async fn end_transaction(
     owner: usize,
     producer: Producer,
     outcome: TransactionOutcome,
+    version: TransactionVersion,
 ) -> Result<Producer, Refusal> {
     let id = transactional_id(owner);
     let request = move |fresh_id| TransactionRequest::EndTxn {
         transactional_id: id.as_str().into(),
         producer,
         outcome,
-        version: TransactionVersion::EPOCH_BUMP,
+        version,
         fresh_id,
     };
     match ask_coordinator(clients, random, owner, request).await? {
@@ -177,16 +205,21 @@ pub(super) async fn end_transaction(
     }
 }
 
-/// Writes a batch, by which its partition becomes part of the transaction.
+/// Writes a batch. By the newer protocol its partition becomes part of the transaction.
 pub(super) async fn write(
     clients: &Clients,
     random: &mut Rng,
     owner: usize,
     place: Place,
     batch: Batch,
+    version: TransactionVersion,
 ) -> Result<AppendOutcome, Refusal> {
     let id = transactional_id(owner);
-    let work = |node| async move { append(node, place, batch, &id).await };
+    let work = move |node| async move {
+        let claim =
+            TransactionClaim { transactional_id: &id, adds_partitions: version.bumps_epoch() };
+        append(node, place, batch, claim).await
+    };
     ask(clients, random, place, work).await.map(|(_, outcome)| outcome)
 }
 
@@ -194,13 +227,12 @@ async fn append(
     node: Arc<Node>,
     place: Place,
     batch: Batch,
-    transactional_id: &str,
+    claim: TransactionClaim<'_>,
 ) -> Result<AppendOutcome, ErrorCode> {
     let replica = {
         let topics = node.topics();
         Arc::clone(topics.by_name(place.topic)?.partition(PartitionId(place.partition))?)
     };
-    let claim = TransactionClaim { transactional_id, adds_partitions: true };
     let header = batch.header();
     let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
     let sequence = header.base_sequence;
@@ -216,6 +248,11 @@ async fn append(
     appender.drive(work).await
 }
 
+/// Where the offsets of an id's group are.
+pub(super) fn offsets_place(owner: usize) -> Place {
+    place_of(OFFSETS_TOPIC, &group_id(owner), partition_of_group)
+}
+
 /// Has the group of an id commit an offset with the transaction, the same of each partition.
 pub(super) async fn commit_offsets(
     clients: &Clients,
@@ -223,14 +260,16 @@ pub(super) async fn commit_offsets(
     owner: usize,
     producer: Producer,
     offset: u64,
+    version: TransactionVersion,
 ) -> Result<(), Refusal> {
     let (id, group) = (transactional_id(owner), group_id(owner));
-    let place = place_of(OFFSETS_TOPIC, &group, partition_of_group);
+    let place = offsets_place(owner);
     let work = |node: Arc<Node>| async move {
         let topic = node.image().topic(TOPIC).ok_or(ErrorCode::UnknownTopicOrPartition)?.id;
         let request = commit_request(&id, &group, producer, offset);
         let mut commit = TxnOffsetCommit { request, topic_ids: vec![topic], guard: None };
-        let claim = TransactionClaim { transactional_id: &id, adds_partitions: true };
+        let claim =
+            TransactionClaim { transactional_id: &id, adds_partitions: version.bumps_epoch() };
         node.join_group(claim, producer, &mut commit).await?;
         let body = RequestBody::TxnOffsetCommit(commit);
         let reply = node.groups.ask(&group, question(COMMIT_VERSION, body)).reply().await?;
@@ -277,7 +316,7 @@ pub(super) async fn fetch_offsets(
     owner: usize,
 ) -> Result<(Life, Vec<Option<u64>>), Refusal> {
     let group = group_id(owner);
-    let place = place_of(OFFSETS_TOPIC, &group, partition_of_group);
+    let place = offsets_place(owner);
     let work = |node: Arc<Node>| async move {
         let topic = OffsetFetchRequestTopics {
             name: TOPIC.into(),

@@ -4,7 +4,9 @@
 //! told, and now and then behind that. Transactions write to some of the partitions and to the offsets of a group, and are
 //! committed or aborted by the producer, by its successor or by their timeout. Some of what a producer asks for comes twice,
 //! as by two connections, the second time much later. Coordinators are the nodes' own, and move and crash as all leaders do.
-//! Clients speak transaction version 2 (KIP-890).
+//! Clients speak transaction version 2 (KIP-890), and in some worlds the older protocol at times. That one has one epoch for
+//! many transactions, so what comes late can be taken for a part of the next one. Clients ask for nothing twice by it but for
+//! records, and what nodes ask each other for their clients does not come twice, as over one connection.
 //!
 //! | module | what it is about |
 //! |---|---|

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use logway_coordinator::transactions::{Producer, TransactionOutcome};
 use logway_log::fs::sim::Rng;
-use logway_model::{Sequence, TimestampMs};
+use logway_model::{Sequence, TimestampMs, TransactionVersion};
 use logway_node::tasks::wall_clock;
 use logway_record::{Batch, Compression};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Refusal, begin_producer, commit_offsets, end_transaction, is_at_rest, write};
+use super::calls::{
+    Refusal, add_partition, begin_producer, commit_offsets, end_transaction, is_at_rest,
+    offsets_place, write,
+};
 use super::invariants;
 use super::ledger::Fate;
 use super::topics::{PARTITIONS, TOPIC};
@@ -33,6 +36,14 @@ pub(in crate::cluster) struct TransactionalProducer {
     owner: usize,
     random: Rng,
     clients: Clients,
+    /// Some of its incarnations speak the older protocol.
+    is_older_at_times: bool,
+    /// The protocol that this incarnation speaks.
+    version: TransactionVersion,
+    /// What comes next in each partition. By the older protocol the next transaction goes on with it.
+    sequences: [i32; PARTITIONS as usize],
+    /// What it has added to the transaction. By the newer protocol nobody has to.
+    added: Vec<Place>,
     /// What is on its way by a second connection. Nobody waits for its answers.
     late: JoinSet<()>,
 }
@@ -51,7 +62,21 @@ impl TransactionalProducer {
         random: Rng,
         clients: Clients,
     ) -> TransactionalProducer {
-        TransactionalProducer { owner, random, clients, late: JoinSet::new() }
+        TransactionalProducer {
+            owner,
+            random,
+            clients,
+            is_older_at_times: false,
+            version: TransactionVersion::EPOCH_BUMP,
+            sequences: [0; PARTITIONS as usize],
+            added: Vec::new(),
+            late: JoinSet::new(),
+        }
+    }
+
+    /// The same, but that some of its incarnations speak the older protocol.
+    pub(super) fn older_at_times(self, is_older_at_times: bool) -> TransactionalProducer {
+        TransactionalProducer { is_older_at_times, ..self }
     }
 
     pub(super) async fn run(mut self) {
@@ -63,6 +88,13 @@ impl TransactionalProducer {
                 Ok(producer) => {
                     self.clients.ledger.fence(producer);
                     self.clients.oracle.count(|report| report.incarnations += 1);
+                    self.version = match self.is_older_at_times && self.random.coin() {
+                        true => TransactionVersion::CLASSIC,
+                        false => TransactionVersion::EPOCH_BUMP,
+                    };
+                    let is_older = !self.version.bumps_epoch();
+                    self.clients.oracle.count(|it| it.older_incarnations += u64::from(is_older));
+                    self.sequences = Default::default();
                     self.go_on(producer).await;
                 }
                 Err(refusal) => tracing::debug!(self.owner, ?refusal, "no producer"),
@@ -94,7 +126,11 @@ impl TransactionalProducer {
 
     /// The number of a transaction that is begun. It is drawn when the producer has begun: of one id, later transactions
     /// have higher numbers.
-    fn begin(&self) -> u64 {
+    fn begin(&mut self) -> u64 {
+        self.added.clear();
+        if self.version.bumps_epoch() {
+            self.sequences = Default::default();
+        }
         let number = self.clients.number();
         self.clients.ledger.begin(number, self.owner);
         number
@@ -116,7 +152,8 @@ impl TransactionalProducer {
         if !is_written || self.random.below(4) == 0 {
             let next = self.end(producer, TransactionOutcome::Abort).await?;
             self.clients.oracle.count(|report| report.transactions_aborted += 1);
-            return Some(next);
+            // By the older protocol, who does not know whether a batch is written needs another epoch.
+            return (is_written || self.version.bumps_epoch()).then_some(next);
         }
         self.commit((number, producer)).await
     }
@@ -139,7 +176,7 @@ impl TransactionalProducer {
         };
         self.clients.ledger.fence(producer);
         let number = self.begin();
-        self.write(number, producer, partition, Sequence(0)).await.map(|_| (number, producer))
+        self.write(number, producer, partition).await.then_some((number, producer))
     }
 
     /// Commits a transaction. Gives who the producer is behind it; `None` if that is not known.
@@ -163,13 +200,13 @@ impl TransactionalProducer {
     async fn haunt(&mut self, producer: Producer) {
         let number = self.begin();
         let partition = self.random.below(PARTITIONS as usize);
-        self.write(number, producer, partition, Sequence(0)).await;
+        self.write(number, producer, partition).await;
         if self.random.coin() {
             self.commit_offsets(number, producer).await;
         }
-        let Self { clients, random, owner, .. } = self;
+        let Self { clients, random, owner, version, .. } = self;
         let outcome = TransactionOutcome::Commit;
-        let ended = end_transaction(clients, random, *owner, producer, outcome).await;
+        let ended = end_transaction(clients, random, *owner, producer, outcome, *version).await;
         clients.oracle.count(|report| report.fenced += u64::from(ended.is_err()));
         self.judge(producer, true, ended.is_ok(), "ended a transaction");
     }
@@ -197,12 +234,16 @@ impl TransactionalProducer {
     }
 
     async fn end(&mut self, producer: Producer, outcome: TransactionOutcome) -> Option<Producer> {
-        self.repeat_late(move |clients, mut random, owner| async move {
-            _ = end_transaction(&clients, &mut random, owner, producer, outcome).await;
-        });
+        let version = self.version;
+        // By the older protocol nobody can tell the end of a transaction from that of the one before.
+        if version.bumps_epoch() {
+            self.repeat_late(move |clients, mut random, owner| async move {
+                _ = end_transaction(&clients, &mut random, owner, producer, outcome, version).await;
+            });
+        }
         loop {
             let Self { clients, random, owner, .. } = self;
-            match end_transaction(clients, random, *owner, producer, outcome).await {
+            match end_transaction(clients, random, *owner, producer, outcome, version).await {
                 Ok(next) => return Some(next),
                 Err(Refusal::Again) => self.pause(30).await,
                 Err(Refusal::Over(code)) => {
@@ -215,28 +256,23 @@ impl TransactionalProducer {
 
     /// Writes some batches to partitions. Whether all are acknowledged.
     async fn write_some(&mut self, number: u64, producer: Producer) -> bool {
-        let mut sequences = [0; PARTITIONS as usize];
         for _ in 0..1 + self.random.below(4) {
-            let partition = self.random.below(sequences.len());
-            let sequence = Sequence(sequences[partition]);
-            match self.write(number, producer, partition, sequence).await {
-                Some(records) => sequences[partition] += records,
-                None => return false,
+            let partition = self.random.below(PARTITIONS as usize);
+            if !self.write(number, producer, partition).await {
+                return false;
             }
             self.pause(15).await;
         }
         true
     }
 
-    /// Writes a batch. Gives how many records it has, once it is acknowledged.
-    async fn write(
-        &mut self,
-        number: u64,
-        producer: Producer,
-        partition: usize,
-        sequence: Sequence,
-    ) -> Option<i32> {
+    /// Writes a batch. Whether it is acknowledged.
+    async fn write(&mut self, number: u64, producer: Producer, partition: usize) -> bool {
         let place = Place { topic: TOPIC, partition: i32::try_from(partition).unwrap_or(0) };
+        if !self.add(producer, place).await {
+            return false;
+        }
+        let sequence = Sequence(self.sequences[partition]);
         let TimestampMs(now) = wall_clock();
         let records = (0..1 + self.random.below(2)).map(|_| (0, Some(self.random.below(200))));
         let plan = BatchPlan {
@@ -249,13 +285,39 @@ impl TransactionalProducer {
         let batch = transactional_batch(&plan, producer.epoch);
         let is_fenced = self.clients.ledger.is_fenced(producer);
         self.clients.ledger.sends(number, place, &batch, is_fenced);
-        let repeated = batch.clone();
+        let (repeated, version) = (batch.clone(), self.version);
         self.repeat_late(move |clients, mut random, owner| async move {
-            _ = write(&clients, &mut random, owner, place, repeated).await;
+            _ = write(&clients, &mut random, owner, place, repeated, version).await;
         });
         let records = batch.header().record_count;
         let is_written = self.send(Part { place, batch, producer }).await;
-        is_written.then_some(records)
+        self.sequences[partition] += if is_written { records } else { 0 };
+        is_written
+    }
+
+    /// Adds a partition to the transaction, where the protocol asks for it. Whether it is part of the transaction, as far as the
+    /// producer knows: one that is fenced does not ask.
+    async fn add(&mut self, producer: Producer, place: Place) -> bool {
+        let is_fenced = self.clients.ledger.is_fenced(producer);
+        if self.version.bumps_epoch() || is_fenced || self.added.contains(&place) {
+            return true;
+        }
+        let deadline = Instant::now() + WRITTEN_WITHIN;
+        while Instant::now() < deadline {
+            let Self { clients, random, owner, .. } = self;
+            match add_partition(clients, random, *owner, producer, place).await {
+                Ok(()) => {
+                    self.added.push(place);
+                    return true;
+                }
+                Err(Refusal::Again) => self.pause(30).await,
+                Err(Refusal::Over(code)) => {
+                    tracing::debug!(self.owner, ?producer, %code, "a partition is not added");
+                    return false;
+                }
+            }
+        }
+        false
     }
 
     /// Sends a batch until it is acknowledged or refused; whether it is acknowledged.
@@ -263,8 +325,8 @@ impl TransactionalProducer {
         let deadline = Instant::now() + WRITTEN_WITHIN;
         while Instant::now() < deadline {
             let was_fenced = self.clients.ledger.is_fenced(producer);
-            let Self { clients, random, owner, .. } = self;
-            match write(clients, random, *owner, place, batch.clone()).await {
+            let Self { clients, random, owner, version, .. } = self;
+            match write(clients, random, *owner, place, batch.clone(), *version).await {
                 Ok(outcome) => {
                     self.judge(producer, was_fenced, !outcome.is_duplicate, "written");
                     return true;
@@ -282,15 +344,22 @@ impl TransactionalProducer {
 
     /// Has the group commit the number of the transaction. Whether it is acknowledged.
     async fn commit_offsets(&mut self, number: u64, producer: Producer) -> bool {
+        if !self.add(producer, offsets_place(self.owner)).await {
+            return false;
+        }
         self.clients.ledger.commits_offset(number);
         let was_fenced = self.clients.ledger.is_fenced(producer);
-        self.repeat_late(move |clients, mut random, owner| async move {
-            _ = commit_offsets(&clients, &mut random, owner, producer, number).await;
-        });
+        let version = self.version;
+        // By the older protocol it could be taken for a commit of the next transaction.
+        if version.bumps_epoch() {
+            self.repeat_late(move |clients, mut random, owner| async move {
+                _ = commit_offsets(&clients, &mut random, owner, producer, number, version).await;
+            });
+        }
         let deadline = Instant::now() + WRITTEN_WITHIN;
         while Instant::now() < deadline {
             let Self { clients, random, owner, .. } = self;
-            match commit_offsets(clients, random, *owner, producer, number).await {
+            match commit_offsets(clients, random, *owner, producer, number, version).await {
                 Ok(()) => {
                     self.judge(producer, was_fenced, true, "committed offsets");
                     return true;
