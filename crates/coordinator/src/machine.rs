@@ -8,7 +8,7 @@ use logway_model::{ErrorCode, ProducerId};
 use crate::effect::{CommitToken, Effect};
 use crate::error::RecordError;
 use crate::moment::{ElapsedMs, Moment};
-use crate::request::Request;
+use crate::request::{Request, RequestToken};
 use crate::shard::GroupShard;
 use crate::transactions::TransactionOutcome;
 use crate::{GroupRecord, Reply, RequestBody};
@@ -68,6 +68,11 @@ pub trait StateMachine: Send + Sized + 'static {
     /// Handles a request.
     fn request(&mut self, now: Moment, request: Request<Self::Body>) -> EffectsOf<Self>;
 
+    /// Whether the newest request of a token is kept whole, until what is on its way to the log has arrived.
+    fn keeps_request(&self, _token: RequestToken) -> bool {
+        false
+    }
+
     /// An append is durable, or has failed without a trace.
     fn appended(
         &mut self,
@@ -102,6 +107,10 @@ impl StateMachine for GroupShard {
 
     fn bytes_max(record: &GroupRecord) -> usize {
         record.bytes_max()
+    }
+
+    fn keeps_request(&self, token: RequestToken) -> bool {
+        GroupShard::keeps_request(self, token)
     }
 
     fn waits_for_others(body: &RequestBody) -> bool {

@@ -14,7 +14,7 @@ use crate::memory::GroupMemory;
 use crate::moment::{ElapsedMs, Moment};
 use crate::outbox::{InFlight, Kind, Outbox, Then};
 use crate::record::{GroupRecord, failed_append};
-use crate::request::{Reply, Request, RequestBody};
+use crate::request::{Reply, Request, RequestBody, RequestToken};
 use crate::settings::GroupSettings;
 use crate::timers::{Timer, Timers};
 use crate::transactions::TransactionOutcome;
@@ -112,6 +112,11 @@ impl GroupShard {
         groups.refresh_consumers(&mut turn, |_| true);
         groups.refresh_streams(&mut turn, |_| true);
         self.outbox.take_effects()
+    }
+
+    /// Whether the newest request of a token is kept whole, until what is on its way to the log has arrived.
+    pub fn keeps_request(&self, token: RequestToken) -> bool {
+        self.groups.keeps_request(token)
     }
 
     /// Handles a request; the reply is among these effects or later ones.
@@ -369,7 +374,7 @@ impl GroupShard {
                 group
             }
             // Nobody waits for it.
-            Timer::MissingTopics(_) => return,
+            Timer::MissingTopics(_) | Timer::AskedForTopics(..) => return,
             Timer::Session(ref group, _)
                 if groups.consumer(group).is_some()
                     || groups.streams(group).is_some()

@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Assign(GroupId),
     /// A member of a streams group was told of missing topics so long ago that one can be told again.
     MissingTopics(GroupId),
+    /// A member of a streams group has asked for missing topics to be made, and lets others do so.
+    AskedForTopics(GroupId, MemberId),
     /// A streams group that had no members has gathered enough for its first assignment.
     FirstAssign(GroupId),
     /// Offsets are looked through for those that have expired.

@@ -4,6 +4,8 @@
 //! where the member is. Where it has something to give up or to take over, its heartbeat says REBALANCE_IN_PROGRESS; it
 //! joins again, which is a step of [`reconcile`](super::reconcile), and syncs for what it has then.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Reported;
@@ -28,7 +30,6 @@ use crate::timers::Timer;
 use crate::turn::Turn;
 
 use super::draft::Draft;
-use super::heartbeat::TopicSight;
 use super::member::{ClassicMember, Member, MemberState, Subscription};
 use super::migration::{protocol_version, read_subscription};
 use super::requests::Work;
@@ -94,7 +95,6 @@ impl Draft {
             true => MemberId::from(&*join.fresh_id.hyphenated()),
             false => self.member_id(&request.member_id),
         };
-        self.check_room(turn, &id).map_err(|refusal| refusal.code)?;
         let protocols = Protocols::from_request(&request.protocols).into_pairs();
         let said = self.check_protocols(&request.protocol_type, &protocols)?;
         let instance = request.group_instance_id.as_ref().map(InstanceId::from);
@@ -106,6 +106,7 @@ impl Draft {
             });
         }
         let former = self.find_classic(turn, &id, instance.as_ref(), is_unknown)?;
+        self.check_room(turn, &id).map_err(|refusal| refusal.code)?;
         let name = protocols.first().map(|(name, _)| name.to_wire());
         let wanted = Subscription {
             instance_id: instance.or_else(|| former.subscription.instance_id.clone()),
@@ -122,8 +123,8 @@ impl Draft {
         };
         let reported = reported(turn.view, &said.owned_partitions);
         let epoch_before = self.epoch();
-        let sight = TopicSight::of_all();
-        self.subscribe(turn, &id, &former, wanted, &sight).map_err(|refusal| refusal.code)?;
+        // It knows no patterns, so those of others are not looked up with its eyes.
+        self.subscribe(turn, &id, &former, wanted, None).map_err(|refusal| refusal.code)?;
         self.assign(turn);
         let has_news = self.epoch() != epoch_before;
         self.reconcile(turn, &id, has_news, Some(&reported)).map_err(|refusal| refusal.code)?;
@@ -149,10 +150,15 @@ impl Draft {
     ) -> Result<ConsumerProtocolSubscription, ErrorCode> {
         let classics =
             self.members().filter_map(|(_, member)| member.subscription.classic.as_ref());
-        let classics: Vec<&ClassicMember> = classics.collect();
-        let is_spoken = |(name, _): &(ProtocolName, Bytes)| {
-            classics.iter().all(|other| other.protocols.iter().any(|(spoken, _)| spoken == name))
-        };
+        let mut count = 0;
+        let mut speakers: HashMap<&ProtocolName, usize> = HashMap::new();
+        for other in classics {
+            count += 1;
+            let names: HashSet<_> = other.protocols.iter().map(|(name, _)| name).collect();
+            names.into_iter().for_each(|name| *speakers.entry(name).or_default() += 1);
+        }
+        let is_spoken =
+            |(name, _): &(ProtocolName, Bytes)| speakers.get(name).copied().unwrap_or(0) == count;
         let first = protocols.first().filter(|_| protocol_type == CONSUMER_PROTOCOL_TYPE);
         let (_, metadata) = first.ok_or(ErrorCode::InconsistentGroupProtocol)?;
         if !protocols.iter().any(is_spoken) {

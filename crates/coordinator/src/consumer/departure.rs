@@ -18,6 +18,12 @@ use super::refusal::Refusal;
 /// How long what a log has refused waits until it is tried again.
 pub(crate) const RETRY_INTERVAL_MS: u64 = 1_000;
 
+/// Whether a member has to give up partitions in time. One that has left for now has the time of its session.
+fn is_revoking(current: &CurrentAssignment) -> bool {
+    current.state == MemberState::UnrevokedPartitions
+        && current.epoch != GroupEpoch::LEAVING_FOR_NOW
+}
+
 impl Draft {
     /// A member leaves, for good or for now.
     pub(super) fn leave(
@@ -112,8 +118,7 @@ impl Draft {
             Timer::Rebalance(_, id) => {
                 let is_late = self.member(id.as_str()).is_some_and(|member| {
                     // One of the classic protocol has not joined or synced; the timer ends when it does.
-                    member.subscription.classic.is_some()
-                        || member.current.state == MemberState::UnrevokedPartitions
+                    member.subscription.classic.is_some() || is_revoking(&member.current)
                 });
                 if is_late {
                     info!(group = %self.id, member = %id, "has not followed a rebalance in time");
@@ -137,9 +142,8 @@ impl Draft {
                 self.reset_session(turn, &id);
             }
             let rebalance = Timer::Rebalance(self.id.clone(), id);
-            let is_revoking = member.current.state == MemberState::UnrevokedPartitions;
             let is_consumer = member.subscription.classic.is_none();
-            if is_revoking && is_consumer && !turn.timers.is_set(&rebalance) {
+            if is_revoking(&member.current) && is_consumer && !turn.timers.is_set(&rebalance) {
                 let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
                 turn.set_timer(rebalance, timeout_ms.into());
             }

@@ -53,8 +53,8 @@ impl ConsumerGroup {
     ) -> DescribedMember {
         let subscription = &member.subscription;
         let mut has: BTreeMap<TopicId, Vec<PartitionId>> = BTreeMap::new();
-        for (topic, partition) in member.current.owned() {
-            has.entry(topic).or_default().push(partition);
+        for (topic, partitions) in &member.current.assigned {
+            has.entry(*topic).or_default().extend(partitions.keys());
         }
         let target = self.target(id.as_str()).map(|target| &**target);
         let target = target.into_iter().flatten();

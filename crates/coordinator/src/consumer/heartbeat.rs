@@ -141,10 +141,10 @@ impl Draft {
             true => MemberId::from(&*heartbeat.fresh_id.hyphenated()),
             false => self.member_id(&request.member_id),
         };
-        self.check_room(turn, &id)?;
         let former = self.find_member(turn, &id, request)?;
+        self.check_room(turn, &id)?;
         let wanted = updated(&former.subscription, heartbeat);
-        self.subscribe(turn, &id, &former, wanted, heartbeat.sight)?;
+        self.subscribe(turn, &id, &former, wanted, Some(heartbeat.sight))?;
         self.assign(turn);
         let has_subscription_changed = self
             .member(id.as_str())
@@ -238,14 +238,15 @@ impl Draft {
         Refusal::new(ErrorCode::UnknownMemberId, message)
     }
 
-    /// Writes down what a member wants, and with it the next group epoch if that is something new.
+    /// Writes down what a member wants, and with it the next group epoch if that is something new. Patterns are looked up with
+    /// the member's `sight`, if it has any.
     pub(super) fn subscribe(
         &mut self,
         turn: &Turn,
         id: &MemberId,
         former: &Member,
         wanted: Subscription,
-        sight: &TopicSight,
+        sight: Option<&TopicSight>,
     ) -> Result<(), Refusal> {
         let bytes = wanted.held_bytes() + MEMBER_ID_COPIES * id.as_str().len();
         if bytes > turn.settings.member_bytes_max {
@@ -260,7 +261,9 @@ impl Draft {
         }
         let (before, now) = (former.subscription.pattern(), wanted.pattern());
         let are_topics_new = self.update_patterns(turn, before, now, sight)?;
-        if are_topics_new || wanted.topics != former.subscription.topics || !self.has_version() {
+        // A classic group that was in its first rebalance had no generation. Who is at epoch 0 would have to join again.
+        let is_first = !self.has_version() || self.epoch() <= GroupEpoch::JOINING;
+        if are_topics_new || wanted.topics != former.subscription.topics || is_first {
             self.bump_epoch(turn);
         }
         Ok(())

@@ -79,8 +79,9 @@ impl Groups {
     /// The records of a conversion are durable, or could not be made so: the classic group goes on.
     pub(super) fn end_conversion(&mut self, turn: &mut Turn, id: &GroupId, is_done: bool) {
         let metadata = self.metadata(id).cloned();
-        let Some((membership, _)) = self.classic(id).filter(|_| metadata.is_some()) else { return };
+        let Some((membership, _)) = self.classic(id) else { return };
         match (is_done, metadata) {
+            (true, None) => {}
             (true, Some(metadata)) => {
                 *membership = Membership::restore(id.clone(), &metadata);
                 membership.start(turn);
@@ -88,7 +89,7 @@ impl Groups {
                     membership.prepare_rebalance(turn, "it was a consumer group");
                 }
             }
-            _ => membership.resume(turn),
+            (false, _) => membership.resume(turn),
         }
     }
 

@@ -60,6 +60,6 @@ pub use member::{
 };
 pub use record::{ConsumerRecord, GroupVersion, ResolvedPattern, TargetVersion};
 pub(crate) use refusal::Refusal;
-pub(crate) use requests::{Waiting, WaitingByGroup, Work, is_for_room};
+pub(crate) use requests::{Waiting, WaitingByGroup, Work, is_for_room, of_member};
 pub(crate) use subscription::hash_of_topics;
 pub(crate) use target::left_of_interval_ms;

@@ -26,7 +26,8 @@ use super::refusal::Refusal;
 /// Requests that are worked on together at most.
 const TOGETHER_MAX: usize = 100;
 
-/// Something that waits until the group can be worked on. Requests hold memory of the driver's budgets.
+/// Something that waits until the group can be worked on. Requests hold memory of the driver's budgets: see
+/// [`Groups::keeps_request`].
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// A request of a member.
@@ -57,6 +58,12 @@ impl Groups {
         }
         let group = GroupId::from(&heartbeat.group_id);
         self.work_on_consumers(turn, &group, Waiting::Request(Box::new(request)));
+    }
+
+    /// Whether the newest request waits as it came.
+    pub(crate) fn keeps_request(&self, token: RequestToken) -> bool {
+        let newest = self.waiting.values().filter_map(VecDeque::back);
+        newest.into_iter().any(|work| matches!(work, Waiting::Request(it) if it.token == token))
     }
 
     /// Works on something, now or when what is on its way to the log has arrived.
@@ -264,6 +271,17 @@ pub(crate) fn is_for_room(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::GroupMaxSizeReached | ErrorCode::CoordinatorLoadInProgress)
 }
 
+/// The refusal of somebody who is a member already. Clients give up when they are told that a group is full: its partitions would
+/// go to the others, for which there is no more room. So it asks again later.
+pub(crate) fn of_member(refusal: Refusal) -> Refusal {
+    match refusal.code {
+        ErrorCode::GroupMaxSizeReached => {
+            Refusal { code: ErrorCode::CoordinatorLoadInProgress, ..refusal }
+        }
+        _ => refusal,
+    }
+}
+
 impl<G: Drafted> Work<G> {
     pub(crate) fn new(draft: Draft<G>, turn: &Turn, growth: Growth) -> Work<G> {
         Work { draft, replies: Replies::new(), held: turn.memory.hold(0), growth }
@@ -327,9 +345,11 @@ impl Work {
         match said {
             Ok(response) => Reply::ConsumerGroupHeartbeat(response),
             Err(refusal) => {
+                let id = self.draft.member_id(&asked.member_id);
                 // It lives, though there is no room for what it asks.
-                if is_for_room(refusal.code) {
-                    self.draft.reset_session(turn, &self.draft.member_id(&asked.member_id));
+                if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {
+                    self.draft.reset_session(turn, &id);
+                    return refused(of_member(refusal));
                 }
                 refused(refusal)
             }

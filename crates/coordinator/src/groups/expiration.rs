@@ -64,8 +64,9 @@ impl Groups {
         let expiry = Expiry::of(group);
         let mut is_used = false;
         for (topic, partition, offset) in group.offsets.iter(&self.topics) {
-            let is_expired = !group.is_subscribed_to(topic)
-                && expiry.has_come(&offset, turn.now.wall, turn.settings.offsets_retention_ms);
+            let is_expired =
+                expiry.has_come(&offset, turn.now.wall, turn.settings.offsets_retention_ms)
+                    && !group.is_subscribed_to(topic);
             if !is_expired {
                 is_used = true;
             } else if !part.add(tombstone(group_id, topic, partition)) {

@@ -46,6 +46,7 @@ impl Draft<StreamsGroup> {
         self.write(StreamsRecord::Member(id.clone(), None));
         turn.timers.clear(Timer::Session(self.id.clone(), id.clone()));
         turn.timers.clear(Timer::Rebalance(self.id.clone(), id.clone()));
+        turn.timers.clear(Timer::AskedForTopics(self.id.clone(), id.clone()));
         if self.is_empty() {
             turn.timers.clear(Timer::FirstAssign(self.id.clone()));
             turn.timers.clear(Timer::MissingTopics(self.id.clone()));

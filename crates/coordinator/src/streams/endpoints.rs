@@ -1,6 +1,6 @@
 //! Which process answers queries for which partitions (KIP-67).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use logway_model::PartitionId;
 use logway_wire::WireString;
@@ -37,38 +37,51 @@ pub(super) fn told_bytes(topology: Option<&Topology>, member: &Member) -> usize 
     ENDPOINT_BYTES + COPIES * endpoint.host.len() + topics.sum::<usize>()
 }
 
+/// Tasks by the ids of their subtopologies.
+type TasksOf<'a> = BTreeMap<&'a str, BTreeSet<PartitionId>>;
+
+/// What one process has the state of.
+#[derive(Default)]
+struct Served<'a> {
+    active: TasksOf<'a>,
+    standby: TasksOf<'a>,
+}
+
 impl StreamsGroup {
     /// The processes that answer queries, with the partitions whose state they have; `None` if those are too many to tell.
     pub(super) fn endpoints(&self, view: &dyn ClusterView) -> Option<Vec<EndpointToPartitions>> {
         if self.endpoints_bytes() > TOLD_BYTES_MAX {
             return None;
         }
-        let endpoints = self.members().filter_map(|(_, member)| {
-            let endpoint = member.about.endpoint.as_ref()?;
+        // Members of one process have one endpoint, and clients take the last of several entries for all there is.
+        let mut by_endpoint: BTreeMap<(&str, u16), Served> = BTreeMap::new();
+        for (_, member) in self.members() {
+            let Some(endpoint) = &member.about.endpoint else { continue };
+            let served = by_endpoint.entry((&endpoint.host, endpoint.port)).or_default();
             let assigned = &member.current.assigned;
-            let active =
-                assigned.active.iter().map(|(id, of)| (&**id, of.keys().copied().collect()));
-            let standby = assigned.standby.iter().map(|(id, of)| (&**id, of.clone()));
-            Some(EndpointToPartitions {
+            for (id, of) in &assigned.active {
+                served.active.entry(id).or_default().extend(of.keys());
+            }
+            for (id, of) in &assigned.standby {
+                served.standby.entry(id).or_default().extend(of);
+            }
+        }
+        let endpoints =
+            by_endpoint.into_iter().map(|((host, port), served)| EndpointToPartitions {
                 user_endpoint: WireEndpoint {
-                    host: WireString::copy_of(&endpoint.host),
-                    port: endpoint.port,
+                    host: WireString::copy_of(host),
+                    port,
                     ..Default::default()
                 },
-                active_partitions: self.partitions(active, view),
-                standby_partitions: self.partitions(standby, view),
+                active_partitions: self.partitions(&served.active, view),
+                standby_partitions: self.partitions(&served.standby, view),
                 ..Default::default()
-            })
-        });
+            });
         Some(endpoints.collect())
     }
 
     /// The partitions of the sources of tasks.
-    fn partitions<'a>(
-        &self,
-        tasks: impl Iterator<Item = (&'a str, BTreeSet<PartitionId>)>,
-        view: &dyn ClusterView,
-    ) -> Vec<TopicPartition> {
+    fn partitions(&self, tasks: &TasksOf<'_>, view: &dyn ClusterView) -> Vec<TopicPartition> {
         let mut told = Vec::new();
         for (id, numbers) in tasks {
             let Some(subtopology) = self.topology().and_then(|it| it.subtopology(id)) else {

@@ -50,15 +50,15 @@ impl Draft<StreamsGroup> {
     ) -> Result<Answer, Refusal> {
         let id = self.member_id(&request.member_id);
         let was_empty = self.is_empty();
-        self.check_room(turn, &id)?;
         let former = self.find_member(&id, request)?;
+        self.check_room(turn, &id)?;
         let is_changed = self.update_member(turn, &id, &former, client, request)?;
         let is_new = self.update_topology(turn, request)?;
         // Who joins, and who waits for topics, is told of what is missing.
         let looks_at_topics = is_changed || is_new || !self.is_ready() || request.member_epoch == 0;
         // Who runs another topology may not know of these.
         let (mut told, missing) = match looks_at_topics && self.runs_topology(&id) {
-            true => self.look_at_topics(turn)?,
+            true => self.look_at_topics(turn, &id)?,
             false => (Vec::new(), Vec::new()),
         };
         if let Some(said) = said(request).filter(|said| !said.is_empty()) {
@@ -173,13 +173,14 @@ impl Draft<StreamsGroup> {
     fn look_at_topics(
         &self,
         turn: &mut Turn,
+        id: &MemberId,
     ) -> Result<(Vec<Status>, Vec<InternalTopic>), Refusal> {
         let Some(topology) = self.topology() else { return Ok((Vec::new(), Vec::new())) };
         let seen = topology.configure(turn.view, turn.settings.streams.tasks_max);
         match &seen.configured {
             Ok(configured) => {
                 let told = configured.missing_status().into_iter().collect();
-                let is_due = !configured.is_ready() && self.may_ask_for_topics(turn);
+                let is_due = !configured.is_ready() && self.may_ask_for_topics(turn, id);
                 Ok((told, if is_due { configured.missing.clone() } else { Vec::new() }))
             }
             Err(problem) => Ok((vec![problem.clone().status()?], Vec::new())),
@@ -187,15 +188,19 @@ impl Draft<StreamsGroup> {
     }
 
     /// Whether missing topics are to be made now. One member asks for them in the time between two heartbeats: they are
-    /// the same for all.
-    fn may_ask_for_topics(&self, turn: &mut Turn) -> bool {
-        let timer = Timer::MissingTopics(self.id.clone());
-        if turn.timers.is_set(&timer) {
+    /// the same for all. Who has asked lets another one ask before it does so again: it may not be allowed to make them.
+    fn may_ask_for_topics(&self, turn: &mut Turn, id: &MemberId) -> bool {
+        let of_group = Timer::MissingTopics(self.id.clone());
+        let of_member = Timer::AskedForTopics(self.id.clone(), id.clone());
+        if turn.timers.is_set(&of_group) || turn.timers.is_set(&of_member) {
             return false;
         }
         let overrides = turn.streams_overrides(&self.id);
-        let interval_ms = turn.settings.streams.heartbeat_interval_ms(&overrides);
-        turn.set_timer(timer, interval_ms.into());
+        let interval_ms = u64::from(turn.settings.streams.heartbeat_interval_ms(&overrides));
+        turn.set_timer(of_group, interval_ms);
+        if self.member_count() > 1 {
+            turn.set_timer(of_member, interval_ms + interval_ms / 2);
+        }
         true
     }
 

@@ -34,9 +34,11 @@ impl Step<'_> {
             MemberState::UnrevokedPartitions if self.has_any_of(&self.current.revoking) => {
                 Ok(self.current.clone())
             }
-            MemberState::Stable
-            | MemberState::UnrevokedPartitions
-            | MemberState::UnreleasedPartitions => Ok(self.towards_target()),
+            MemberState::Stable | MemberState::UnreleasedPartitions => {
+                Ok(self.towards_target(self.current.epoch))
+            }
+            // It has given up what it was to. What it commits from now on it does in the next epoch.
+            MemberState::UnrevokedPartitions => Ok(self.towards_target(self.current.epoch.next())),
             // A later version of the coordinator wrote that. The member begins from nothing.
             MemberState::Unknown if self.said.is_none_or(|said| !said.is_empty()) => {
                 Err(Refusal::new(
@@ -44,7 +46,7 @@ impl Step<'_> {
                     "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin.",
                 ))
             }
-            MemberState::Unknown => Ok(self.towards_target()),
+            MemberState::Unknown => Ok(self.towards_target(self.current.epoch)),
         }
     }
 
@@ -53,8 +55,8 @@ impl Step<'_> {
         self.said.is_none_or(|said| tasks.has_any(&said))
     }
 
-    /// What it has and shall not have goes first; what it shall have and is free comes then.
-    fn towards_target(&self) -> CurrentTasks {
+    /// What it has and shall not have goes first, in an epoch; what it shall have and is free comes then.
+    fn towards_target(&self, epoch: GroupEpoch) -> CurrentTasks {
         let mut assigned = OwnedTasks::default();
         let mut revoking = OwnedTasks::default();
         let (had, target) = (&self.current.assigned, self.target);
@@ -62,10 +64,9 @@ impl Step<'_> {
         keep(&had.standby, &target.standby, &mut assigned.standby, &mut revoking.standby);
         keep(&had.warmup, &target.warmup, &mut assigned.warmup, &mut revoking.warmup);
         if !revoking.is_empty() && self.has_any_of(&revoking) {
-            // It stays in its epoch until it has given them up.
-            let epoch = self.current.epoch;
-            let state = MemberState::UnrevokedPartitions;
-            return CurrentTasks { epoch, previous_epoch: epoch, state, assigned, revoking };
+            // It stays in that epoch until it has given them up.
+            let (previous_epoch, state) = (self.current.epoch, MemberState::UnrevokedPartitions);
+            return CurrentTasks { epoch, previous_epoch, state, assigned, revoking };
         }
         let has_all = self.add_free(&mut assigned);
         CurrentTasks {

@@ -325,6 +325,28 @@ fn wire_target(target: &TargetTasks) -> StreamsGroupTargetAssignmentMemberValue 
     }
 }
 
+/// The state of a member by its number. Kafka begins to count at 1 here, and at 0 for consumer groups.
+///
+/// Logs that an earlier version of this program has written count from 0. What is to be revoked tells them apart: only who has
+/// to give up tasks has such.
+fn state_of(number: i8, is_revoking: bool) -> MemberState {
+    match (number, is_revoking) {
+        (1 | 2, true) => MemberState::UnrevokedPartitions,
+        (0 | 1, false) => MemberState::Stable,
+        (2 | 3, false) => MemberState::UnreleasedPartitions,
+        _ => MemberState::Unknown,
+    }
+}
+
+fn number_of(state: MemberState) -> i8 {
+    match state {
+        MemberState::Stable => 1,
+        MemberState::UnrevokedPartitions => 2,
+        MemberState::UnreleasedPartitions => 3,
+        MemberState::Unknown => 127,
+    }
+}
+
 fn current(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks {
     // Before 4.3 nothing was said of when a task was got. Not later than that, then.
     let epoch_max = GroupEpoch(value.member_epoch.max(0));
@@ -333,16 +355,17 @@ fn current(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks {
         standby: followed(standby),
         warmup: followed(warmup),
     };
+    let revoking = owned(
+        &value.active_tasks_pending_revocation,
+        &value.standby_tasks_pending_revocation,
+        &value.warmup_tasks_pending_revocation,
+    );
     CurrentTasks {
         epoch: GroupEpoch(value.member_epoch),
         previous_epoch: GroupEpoch(value.previous_member_epoch),
-        state: MemberState::from_number(value.state),
+        state: state_of(value.state, !revoking.is_empty()),
         assigned: owned(&value.active_tasks, &value.standby_tasks, &value.warmup_tasks),
-        revoking: owned(
-            &value.active_tasks_pending_revocation,
-            &value.standby_tasks_pending_revocation,
-            &value.warmup_tasks_pending_revocation,
-        ),
+        revoking,
     }
 }
 
@@ -365,7 +388,7 @@ fn wire_current(current: &CurrentTasks) -> StreamsGroupCurrentMemberAssignmentVa
     StreamsGroupCurrentMemberAssignmentValue {
         member_epoch: current.epoch.0,
         previous_member_epoch: current.previous_epoch.0,
-        state: current.state.number(),
+        state: number_of(current.state),
         active_tasks: wire_since(&current.assigned.active),
         standby_tasks: wire_followed(&current.assigned.standby),
         warmup_tasks: wire_followed(&current.assigned.warmup),

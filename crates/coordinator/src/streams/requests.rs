@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use logway_model::ErrorCode;
 use logway_wire::messages::StreamsGroupHeartbeatRequest;
 
-use crate::consumer::{Draft, GroupEpoch, Refusal, Waiting, Work, is_for_room};
+use crate::consumer::{Draft, GroupEpoch, Refusal, Waiting, Work, is_for_room, of_member};
 use crate::groups::Groups;
 use crate::ids::GroupId;
 use crate::membership::GroupState;
@@ -154,6 +154,7 @@ impl Work<StreamsGroup> {
                 // It lives, though there is no room for what it asks.
                 if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {
                     self.draft.reset_session(turn, &id);
+                    return refused(of_member(refusal));
                 }
                 refused(refusal)
             }

@@ -1,6 +1,6 @@
 //! What a stream-processing application is made of.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use logway_model::ErrorCode;
@@ -23,6 +23,8 @@ pub struct Topology {
     value: StreamsGroupTopologyValue,
     /// Of each subtopology, in their order.
     sources: Vec<SourcesSize>,
+    /// The place of the subtopology that reads a topic; of several, the first.
+    readers: HashMap<WireString, usize>,
     last_seen: LastSeen,
 }
 
@@ -88,8 +90,14 @@ impl Topology {
             count: sources(it).count(),
             bytes: sources(it).map(|topic| topic.len()).sum(),
         };
-        let sources = value.subtopologies.iter().map(size).collect();
-        Topology { value, sources, last_seen: LastSeen::default() }
+        let sizes = value.subtopologies.iter().map(size).collect();
+        let mut readers = HashMap::new();
+        for (place, subtopology) in value.subtopologies.iter().enumerate() {
+            for topic in sources(subtopology) {
+                readers.entry(topic.clone()).or_insert(place);
+            }
+        }
+        Topology { value, sources: sizes, readers, last_seen: LastSeen::default() }
     }
 
     pub(super) fn last_seen(&self) -> &LastSeen {
@@ -126,7 +134,7 @@ impl Topology {
 
     /// The subtopology that reads a topic.
     pub(super) fn reader_of(&self, topic: &str) -> Option<&Subtopology> {
-        self.subtopologies().iter().find(|it| sources(it).any(|source| source == topic))
+        self.readers.get(topic).map(|&place| &self.value.subtopologies[place])
     }
 
     /// Whether it reads, or keeps state in, any of the topics that `is_meant` accepts.

@@ -298,7 +298,9 @@ impl<M: StateMachine> ShardDriver<M> {
         let kept = if M::waits_for_others(&body) { Vec::new() } else { held.clone() };
         self.waiting.add(token, send_outcome, kept);
         let effects = self.shard.request(now, Request { token, version, client, body });
-        drop(held);
+        if self.shard.keeps_request(token) {
+            self.waiting.hold(token, held);
+        }
         effects
     }
 

@@ -40,6 +40,13 @@ impl<M: StateMachine> Waiting<M> {
         self.by_token.insert(token, Waiter { send_outcome, _held: held });
     }
 
+    /// The memory of a request is held until it is answered.
+    pub(super) fn hold(&mut self, token: RequestToken, held: Vec<Arc<BudgetShare>>) {
+        if let Some(waiter) = self.by_token.get_mut(&token) {
+            waiter._held = held;
+        }
+    }
+
     /// Sends a reply to who waits for it.
     ///
     /// One that has waited for other members stays with its connection until all before it there are sent. So large ones

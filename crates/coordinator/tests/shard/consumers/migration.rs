@@ -165,6 +165,55 @@ fn an_upgrade_that_the_log_refuses_leaves_the_classic_group_as_it_was() {
 }
 
 #[test]
+fn a_failed_upgrade_of_a_group_in_its_first_rebalance_does_not_end_that() {
+    let mut story = Story::new();
+    join(&mut story, "x");
+    join(&mut story, "x");
+    story.holds_appends = true;
+    story.join("a");
+    story.settle(Err(logway_model::ErrorCode::NotEnoughReplicas));
+    story.holds_appends = false;
+    join(&mut story, "x");
+    story.wait_ms(30_000);
+    let generation = story.member("x").epoch;
+    assert_eq!(generation, 1, "{}", story.text());
+}
+
+/// So it has to be counted.
+#[test]
+fn what_waits_for_a_conversion_is_kept_whole() {
+    let mut story = Story::new();
+    join(&mut story, "x");
+    story.holds_appends = true;
+    story.join("a");
+    let fresh_id = story.driver.fresh_id();
+    let request = JoinGroupRequest { group_id: GROUP.into(), ..Default::default() };
+    let body = RequestBody::JoinGroup { request, fresh_id };
+    let token = story.driver.send("x", 9, body);
+    assert!(story.driver.shard.keeps_request(token));
+    story.driver.settle_all();
+    assert!(!story.driver.shard.keeps_request(token));
+}
+
+/// It does not know which topics the others may see.
+#[test]
+fn a_classic_member_looks_up_no_patterns() {
+    let mut story = Story::new();
+    story.member("a").topics = None;
+    story.member("a").pattern = Some("[a-z]+");
+    story.member("a").hidden = vec!["secret"];
+    story.join("a");
+    story.change_cluster("there is a secret", |cluster| cluster.set_topic("secret", 3));
+    story.wait_ms(11_000);
+    join(&mut story, "x");
+    join(&mut story, "x");
+    story.heartbeat("a");
+    assert!(!story.text().contains("secret "), "{}", story.text());
+    assert!(!story.text().contains("secret-"), "{}", story.text());
+    assert!(!story.text().contains("secret]"), "{}", story.text());
+}
+
+#[test]
 fn a_classic_member_that_heeds_no_rebalance_is_out() {
     let mut story = Story::new();
     two_classics(&mut story);

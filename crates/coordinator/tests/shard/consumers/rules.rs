@@ -79,6 +79,42 @@ fn what_members_can_make_the_coordinator_keep_has_bounds() {
 }
 
 #[test]
+fn a_full_group_takes_back_its_own_and_tells_who_was_thrown_out() {
+    let mut driver = driver_with(|settings| settings.consumer.size_max = 1);
+    let of_instance = |member: &str, member_epoch| ConsumerGroupHeartbeatRequest {
+        instance_id: Some("i".into()),
+        member_epoch,
+        ..joining("g", member)
+    };
+    assert_eq!(code(&mut driver, of_instance("a", 0)), ErrorCode::None);
+    assert_eq!(code(&mut driver, of_instance("a", -2)), ErrorCode::None);
+    assert_eq!(code(&mut driver, of_instance("b", 0)), ErrorCode::None, "it is back");
+    let late = ConsumerGroupHeartbeatRequest { member_epoch: 2, ..joining("g", "c") };
+    assert_eq!(code(&mut driver, late), ErrorCode::UnknownMemberId);
+    assert_eq!(code(&mut driver, joining("g", "c")), ErrorCode::GroupMaxSizeReached);
+}
+
+#[test]
+fn a_member_for_whose_partitions_there_is_no_room_asks_again() {
+    let mut driver = driver_with(|settings| {
+        settings.consumer.assignment_interval.default_ms = 0;
+        settings.group_bytes_max = 10_000;
+    });
+    let joined = ask(&mut driver, joining("g", "a"));
+    driver.change_cluster(|cluster| cluster.set_topic("t", 1_000));
+    let staying = ConsumerGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "a".into(),
+        member_epoch: joined.member_epoch,
+        rebalance_timeout_ms: -1,
+        ..Default::default()
+    };
+    driver.settle_all();
+    // By GROUP_MAX_SIZE_REACHED it would end.
+    assert_eq!(code(&mut driver, staying), ErrorCode::CoordinatorLoadInProgress);
+}
+
+#[test]
 fn patterns_have_bounds() {
     let mut driver = driver_with(|settings| {
         settings.consumer.pattern_bytes_max = 10;

@@ -268,3 +268,55 @@ fn what_is_on_its_way_to_the_log() {
     story.settle(Ok(()));
     assert_snapshot!(story.text());
 }
+
+#[test]
+fn who_has_left_for_now_has_the_time_of_its_session() {
+    let mut story = Story::new();
+    story.member("a").instance = Some("i");
+    story.member("a").rebalance_timeout_ms = 20_000;
+    story.join("a");
+    story.join("b");
+    story.heartbeat("a");
+    story.wait_ms(15_000);
+    story.leave("a", -2);
+    story.heartbeat("b");
+    story.wait_ms(20_000);
+    story.heartbeat("b");
+    story.describe();
+    assert!(story.text().ends_with("a at -2: t-0 t-1; b at 3: t-2\n"), "{}", story.text());
+}
+
+#[test]
+fn what_is_being_given_up_is_not_told_as_assigned() {
+    let mut story = Story::new();
+    story.join("a");
+    story.join("b");
+    story.heartbeat("a");
+    story.describe();
+    assert!(story.text().ends_with("a at 2: t-0 t-1; b at 3: \n"), "{}", story.text());
+}
+
+#[test]
+fn a_pattern_that_nobody_reads_by_any_more_goes() {
+    let mut story = Story::new();
+    for (name, pattern) in [("a", "[a-s]"), ("b", "[t-z]")] {
+        story.member(name).topics = None;
+        story.member(name).pattern = Some(pattern);
+        story.join(name);
+    }
+    story.member("s").instance = Some("i");
+    story.join("s");
+    story.leave("s", -2);
+    story.note("a takes the place of the static member, with what that has wanted");
+    story.member("a").instance = Some("i");
+    story.member("a").topics = Some(vec!["t"]);
+    story.member("a").pattern = Some("");
+    story.join("a");
+    for _ in 0..16 {
+        story.wait_ms(40_000);
+        story.heartbeat("a");
+        story.heartbeat("b");
+    }
+    story.heartbeat("b");
+    assert!(story.text().contains("no pattern [a-s]"), "{}", story.text());
+}
