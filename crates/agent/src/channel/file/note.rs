@@ -66,7 +66,11 @@ impl NoteFile {
         if value("version=")? != "1" || value("directory.id=")? != self.directory_id {
             return None;
         }
-        Done::from_text(Offset(value("low=")?.parse().ok()?), value("done=")?)
+        let low = Offset(value("low=")?.parse().ok()?);
+        let mut done = Done::from_text(low, value("done=")?)?;
+        // The log start follows, and a kill may come between.
+        done.insert_range(Offset::ZERO..low);
+        Some(done)
     }
 
     /// Writes what is the latest when nobody else writes, if that is anything: up to where all is done with, and what is
@@ -107,7 +111,9 @@ mod tests {
         let latest = || Some((Offset(10), done.clone()));
         file.write_latest(latest).expect("is written");
         file.write_latest(|| None).expect("nothing is to be written");
-        assert_eq!(file.read(), done);
+        let mut known = done.clone();
+        known.insert_range(Offset::ZERO..Offset(10));
+        assert_eq!(file.read(), known, "all before is done with");
         assert_eq!(NoteFile::new(dir.path(), "b").read(), Done::default());
         let mut bytes = std::fs::read(&file.path).expect("is there");
         let at = bytes.windows(4).position(|window| window == b"done").expect("is there") + 5;
