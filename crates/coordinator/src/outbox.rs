@@ -271,6 +271,12 @@ impl Outbox {
         self.in_flight_of.get(group).is_some_and(|of| of.about_members > 0)
     }
 
+    /// Whether a request waits for the last append.
+    pub(crate) fn keeps_request(&self, token: RequestToken) -> bool {
+        let then = self.in_flight.back().map_or(&[][..], |append| &append.then);
+        then.iter().any(|then| matches!(then, Then::Classic(request) if request.token == token))
+    }
+
     /// Whether the group's coordinator assigns, or ceases to, when they are settled.
     pub(crate) fn has_consumer_group_in_flight(&self, group: &GroupId) -> bool {
         self.in_flight_of.get(group).is_some_and(|of| of.of_coordinator_assigned > 0)

@@ -116,7 +116,7 @@ impl GroupShard {
 
     /// Whether the newest request of a token is kept whole, until what is on its way to the log has arrived.
     pub fn keeps_request(&self, token: RequestToken) -> bool {
-        self.groups.keeps_request(token)
+        self.groups.keeps_request(token) || self.outbox.keeps_request(token)
     }
 
     /// Handles a request; the reply is among these effects or later ones.

@@ -77,6 +77,8 @@ impl Connection {
     ) -> io::Result<Connection> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
+        // What was not sent when a connection is given up shall not be: the kernel would go on trying for minutes.
+        socket.set_zero_linger()?;
         let own_address = socket.local_addr()?.ip();
         let (mut read, mut write) = tls::connect(way, socket).await?;
         Hello { lane, from: own }.send(&mut write).await?;

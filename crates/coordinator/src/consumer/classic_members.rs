@@ -56,7 +56,10 @@ impl Groups {
                 let joined = work.attempt(turn, |draft, turn| Ok(draft.join_classic(turn, &join)?));
                 match joined {
                     Ok(joined) => Reply::JoinGroup(joined),
-                    Err(refusal) => join_refusal(&join.request.member_id, refusal.code),
+                    Err(refusal) => {
+                        let refusal = work.told(turn, &join.request.member_id, refusal);
+                        join_refusal(&join.request.member_id, refusal.code)
+                    }
                 }
             }
             RequestBody::SyncGroup(request) => match work.draft.sync_classic(turn, &request) {
@@ -191,7 +194,7 @@ impl Draft {
     }
 
     /// The member has to join or to sync within its rebalance timeout.
-    fn await_classic(&self, turn: &mut Turn, id: &MemberId) {
+    pub(super) fn await_classic(&self, turn: &mut Turn, id: &MemberId) {
         let Some(member) = self.member(id.as_str()) else { return };
         let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
         turn.set_timer(Timer::Rebalance(self.id.clone(), id.clone()), timeout_ms.into());

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
 
 use crate::groups::{GroupType, Groups};
@@ -344,16 +345,27 @@ impl Work {
         });
         match said {
             Ok(response) => Reply::ConsumerGroupHeartbeat(response),
-            Err(refusal) => {
-                let id = self.draft.member_id(&asked.member_id);
-                // It lives, though there is no room for what it asks.
-                if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {
-                    self.draft.reset_session(turn, &id);
-                    return refused(of_member(refusal));
-                }
-                refused(refusal)
-            }
+            Err(refusal) => refused(self.told(turn, &asked.member_id, refusal)),
         }
+    }
+
+    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks.
+    pub(super) fn told(
+        &self,
+        turn: &mut Turn,
+        member_id: &WireString,
+        refusal: Refusal,
+    ) -> Refusal {
+        let id = self.draft.member_id(member_id);
+        let Some(member) = self.draft.member(id.as_str()).filter(|_| is_for_room(refusal.code))
+        else {
+            return refusal;
+        };
+        if member.subscription.classic.is_some() {
+            self.draft.await_classic(turn, &id);
+        }
+        self.draft.reset_session(turn, &id);
+        of_member(refusal)
     }
 }
 

@@ -41,6 +41,9 @@ const SUBTOPOLOGY_BYTES: usize = 320;
 const TOPIC_BYTES: usize = 224;
 const TEXT_BYTES: usize = 80;
 
+/// What the reader of one topic takes.
+const READER_BYTES: usize = 96;
+
 /// What an index counts: more than it takes, because each is looked up whenever the cluster has changed.
 const INDEX_BYTES: usize = 16;
 
@@ -408,6 +411,7 @@ macro_rules! bytes_of {
             + texts.sum::<usize>()
             + topics.sum::<usize>()
             + groups.sum::<usize>()
+            + (it.source_topics.len() + it.repartition_source_topics.len()) * READER_BYTES
     }};
 }
 

@@ -295,10 +295,11 @@ impl<M: StateMachine> ShardDriver<M> {
         let token = RequestToken(self.next_token);
         self.next_token += 1;
         // What waits for other clients may wait for long: what is kept of it, the shard counts itself.
-        let kept = if M::waits_for_others(&body) { Vec::new() } else { held.clone() };
+        let waits = M::waits_for_others(&body);
+        let kept = if waits { Vec::new() } else { held.clone() };
         self.waiting.add(token, send_outcome, kept);
         let effects = self.shard.request(now, Request { token, version, client, body });
-        if self.shard.keeps_request(token) {
+        if waits && self.shard.keeps_request(token) {
             self.waiting.hold(token, held);
         }
         effects

@@ -189,10 +189,35 @@ fn what_waits_for_a_conversion_is_kept_whole() {
     let fresh_id = story.driver.fresh_id();
     let request = JoinGroupRequest { group_id: GROUP.into(), ..Default::default() };
     let body = RequestBody::JoinGroup { request, fresh_id };
-    let token = story.driver.send("x", 9, body);
+    let token = story.driver.send("x", 9, body.clone());
     assert!(story.driver.shard.keeps_request(token));
     story.driver.settle_all();
     assert!(!story.driver.shard.keeps_request(token));
+    story.driver.replies.clear();
+    story.holds_appends = false;
+    story.leave("a", -1);
+    let token = story.driver.send("x", 9, body);
+    assert!(story.driver.shard.keeps_request(token), "the group is to be a classic one first");
+}
+
+#[test]
+fn a_classic_member_for_whose_partitions_there_is_no_room_asks_again() {
+    let mut settings = logway_coordinator::GroupSettings::default();
+    settings.consumer.assignment_interval.default_ms = 0;
+    settings.group_bytes_max = 20_000;
+    let mut story = Story::with(settings);
+    story.join("a");
+    join(&mut story, "x");
+    join(&mut story, "x");
+    story.change_cluster("t grows", |cluster| cluster.set_topic("t", 1_000));
+    for _ in 0..6 {
+        story.wait_ms(9_000);
+        story.heartbeat("a");
+        join(&mut story, "x");
+    }
+    let text = story.text();
+    assert!(text.contains("x < COORDINATOR_LOAD_IN_PROGRESS"), "{text}");
+    assert!(!text.contains("GROUP_MAX_SIZE_REACHED") && !text.contains("no member"), "{text}");
 }
 
 /// It does not know which topics the others may see.
