@@ -452,7 +452,7 @@ impl Transaction {
             return Err(ErrorCode::ConcurrentTransactions);
         }
         let current = self.producer;
-        // By the older protocol an end raises no epoch: who has the one before was fenced by its successor.
+        // An end by the older protocol raises no epoch. The epoch before is then that of a producer that was replaced.
         let is_raised = self.version.bumps_epoch();
         let is_over_the_last_epoch = is_raised
             && producer.id == self.previous_producer_id

@@ -2,61 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use logway_coordinator::{GroupSettings, InternalTopic, Reply, RequestBody};
+use logway_coordinator::{GroupSettings, Reply, RequestBody};
 use logway_model::ErrorCode;
 use logway_wire::messages::streams_group_heartbeat_request::{
     CopartitionGroup, Endpoint, KeyValue, Subtopology, TopicInfo, Topology,
 };
 use logway_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
 };
 
-use super::story::{GROUP, Story, word_count};
+use super::story::{Story, ask, joining, staying, word_count};
 use crate::driver::Driver;
 use crate::story::error;
 
 /// As long as a name of a host may be.
 const HOST_BYTES: usize = 255;
 
-fn joining(member: &str) -> StreamsGroupHeartbeatRequest {
-    StreamsGroupHeartbeatRequest {
-        group_id: GROUP.into(),
-        member_id: member.to_owned().into(),
-        rebalance_timeout_ms: 60_000,
-        topology: Some(word_count()),
-        process_id: Some(member.to_owned().into()),
-        active_tasks: Some(Vec::new()),
-        standby_tasks: Some(Vec::new()),
-        warmup_tasks: Some(Vec::new()),
-        ..Default::default()
-    }
-}
-
-fn staying(member: &str, epoch: i32) -> StreamsGroupHeartbeatRequest {
-    StreamsGroupHeartbeatRequest {
-        group_id: GROUP.into(),
-        member_id: member.to_owned().into(),
-        member_epoch: epoch,
-        rebalance_timeout_ms: -1,
-        ..Default::default()
-    }
-}
-
 fn with_endpoint(member: &str, host_bytes: usize) -> StreamsGroupHeartbeatRequest {
     let host = format!("{member:h<host_bytes$}").into();
     let user_endpoint = Some(Endpoint { host, port: 80, ..Default::default() });
     StreamsGroupHeartbeatRequest { user_endpoint, ..joining(member) }
-}
-
-fn ask(
-    driver: &mut Driver,
-    request: StreamsGroupHeartbeatRequest,
-) -> (StreamsGroupHeartbeatResponse, Vec<InternalTopic>) {
-    match driver.ask("c", 0, RequestBody::StreamsGroupHeartbeat(request)) {
-        Reply::StreamsGroupHeartbeat { response, missing } => (*response, missing),
-        other => panic!("{other:?}"),
-    }
 }
 
 fn code(driver: &mut Driver, request: StreamsGroupHeartbeatRequest) -> ErrorCode {

@@ -3,51 +3,27 @@
 use std::sync::Arc;
 
 use logway_coordinator::{
-    CurrentTasks, GroupEpoch, GroupRecord, GroupSettings, MemberState, OwnedTasks, Reply,
-    RequestBody, StreamsRecord,
+    CurrentTasks, GroupEpoch, GroupRecord, GroupSettings, MemberState, OwnedTasks, StreamsRecord,
 };
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::messages::streams_group_heartbeat_request::Endpoint;
 use logway_wire::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
-use super::story::{GROUP, Story, task_ids, word_count};
+use super::story::{GROUP, Story, joining, staying, task_ids};
 use crate::driver::Driver;
 use crate::story::error;
 
-fn joining(member: &str, process: &str) -> StreamsGroupHeartbeatRequest {
+/// A thread of a process that answers queries.
+fn joining_with_endpoint(member: &str) -> StreamsGroupHeartbeatRequest {
     let user_endpoint = Some(Endpoint { host: "host".into(), port: 80, ..Default::default() });
-    StreamsGroupHeartbeatRequest {
-        group_id: GROUP.into(),
-        member_id: member.to_owned().into(),
-        rebalance_timeout_ms: 60_000,
-        topology: Some(word_count()),
-        process_id: Some(process.to_owned().into()),
-        user_endpoint,
-        active_tasks: Some(Vec::new()),
-        standby_tasks: Some(Vec::new()),
-        warmup_tasks: Some(Vec::new()),
-        ..Default::default()
-    }
-}
-
-fn staying(member: &str, epoch: i32) -> StreamsGroupHeartbeatRequest {
-    StreamsGroupHeartbeatRequest {
-        group_id: GROUP.into(),
-        member_id: member.to_owned().into(),
-        member_epoch: epoch,
-        rebalance_timeout_ms: -1,
-        ..Default::default()
-    }
+    StreamsGroupHeartbeatRequest { process_id: Some("p".into()), user_endpoint, ..joining(member) }
 }
 
 fn ask(
     driver: &mut Driver,
     request: StreamsGroupHeartbeatRequest,
 ) -> StreamsGroupHeartbeatResponse {
-    match driver.ask("c", 0, RequestBody::StreamsGroupHeartbeat(request)) {
-        Reply::StreamsGroupHeartbeat { response, .. } => *response,
-        other => panic!("{other:?}"),
-    }
+    super::story::ask(driver, request).0
 }
 
 fn driver_with(settings: GroupSettings) -> Driver {
@@ -144,18 +120,18 @@ fn who_was_thrown_out_of_a_full_group_is_told_so() {
     let mut settings = Story::settings();
     settings.streams.size_max = 1;
     let mut driver = driver_with(settings);
-    assert_eq!(error(ask(&mut driver, joining("a", "p")).error_code), ErrorCode::None);
+    assert_eq!(error(ask(&mut driver, joining_with_endpoint("a")).error_code), ErrorCode::None);
     let late = ask(&mut driver, staying("b", 2));
     assert_eq!(error(late.error_code), ErrorCode::UnknownMemberId);
-    let full = ask(&mut driver, joining("b", "p"));
+    let full = ask(&mut driver, joining_with_endpoint("b"));
     assert_eq!(error(full.error_code), ErrorCode::GroupMaxSizeReached);
 }
 
 #[test]
 fn threads_of_one_process_are_told_as_one_endpoint() {
     let mut driver = driver_with(Story::settings());
-    let first = ask(&mut driver, joining("a", "p"));
-    ask(&mut driver, joining("b", "p"));
+    let first = ask(&mut driver, joining_with_endpoint("a"));
+    ask(&mut driver, joining_with_endpoint("b"));
     // a gives up half of it, and b gets that.
     let halved = ask(&mut driver, staying("a", first.member_epoch));
     let kept = halved.active_tasks.expect("it is to give something up");

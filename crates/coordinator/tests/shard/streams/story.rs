@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use logway_coordinator::{
-    GroupRecord, GroupSettings, OwnedTasks, Reply, RequestBody, RequestToken, StreamsRecord, Tasks,
+    GroupRecord, GroupSettings, InternalTopic, OwnedTasks, Reply, RequestBody, RequestToken,
+    StreamsRecord, Tasks,
 };
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
@@ -63,6 +64,43 @@ pub(crate) fn word_count() -> Topology {
         ..Default::default()
     };
     Topology { epoch: 0, subtopologies: vec![split, count], ..Default::default() }
+}
+
+/// The first heartbeat of a thread, of a process of its own.
+pub(crate) fn joining(member: &str) -> StreamsGroupHeartbeatRequest {
+    StreamsGroupHeartbeatRequest {
+        group_id: GROUP.into(),
+        member_id: member.to_owned().into(),
+        rebalance_timeout_ms: 60_000,
+        topology: Some(word_count()),
+        process_id: Some(member.to_owned().into()),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        ..Default::default()
+    }
+}
+
+/// A heartbeat that says nothing new.
+pub(crate) fn staying(member: &str, epoch: i32) -> StreamsGroupHeartbeatRequest {
+    StreamsGroupHeartbeatRequest {
+        group_id: GROUP.into(),
+        member_id: member.to_owned().into(),
+        member_epoch: epoch,
+        rebalance_timeout_ms: -1,
+        ..Default::default()
+    }
+}
+
+/// What a heartbeat is answered, and the internal topics that are to be made.
+pub(crate) fn ask(
+    driver: &mut Driver,
+    request: StreamsGroupHeartbeatRequest,
+) -> (StreamsGroupHeartbeatResponse, Vec<InternalTopic>) {
+    match driver.ask("c", 0, RequestBody::StreamsGroupHeartbeat(request)) {
+        Reply::StreamsGroupHeartbeat { response, missing } => (*response, missing),
+        other => panic!("{other:?}"),
+    }
 }
 
 impl Story {
