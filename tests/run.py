@@ -49,8 +49,11 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "300", "log.cleaner.backoff.ms":
 FAILURE = re.compile(r"^\s*(FAILED |FAIL\b|--- FAIL|not ok|case \S+ fail\b|test .* FAILED|thread '.*' panicked)")
 # The next case, after a failure.
 PASS = re.compile(r"^\s*(ok |case \S+ pass)")
+FAILED_CASE = re.compile(r"^case (\S+) fail\b")
 # How much of a trace after such a line is told at the end, and of all of a suite; the rest is in its log.
 LINES_OF_A_FAILURE, LINES_OF_FAILURES = 25, 40
+# What the broker printed follows it in the log of a suite that failed.
+BROKER_PRINTED = "What the broker printed"
 COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
 
 
@@ -211,7 +214,7 @@ def run_with_broker(suite: dict, against: str, log) -> int:
         of_broker = {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)} | broker.environment()
         exit_code = run_command(suite, environment | of_broker, log)
         if exit_code != 0:
-            log.write(f"\nWhat the broker printed ({broker.directory} is kept):\n{broker.log_since_start()}".encode())
+            log.write(f"\n{BROKER_PRINTED} ({broker.directory} is kept):\n{broker.log_since_start()}".encode())
         return exit_code
 
 
@@ -260,7 +263,15 @@ def failures(result: Result) -> list[str]:
         if FAILURE.match(line):
             after = lines[begin + 1 : begin + LINES_OF_A_FAILURE]
             told += [line, *itertools.takewhile(lambda line: not PASS.match(line) and not FAILURE.match(line), after)]
+            if case := FAILED_CASE.match(line):
+                told += said_by_broker_of(case[1], lines)[:LINES_OF_A_FAILURE]
     return [f"    {line}" for line in (told or lines[-LINES_OF_A_FAILURE:])[:LINES_OF_FAILURES]]
+
+
+def said_by_broker_of(case: str, lines: list[str]) -> list[str]:
+    """What the broker printed of a case: its topics, groups and transactions have the case's id in their names."""
+    said = itertools.dropwhile(lambda line: not line.startswith(BROKER_PRINTED), lines)
+    return [line for line in said if case in line]
 
 
 def log_lines(result: Result) -> list[str]:

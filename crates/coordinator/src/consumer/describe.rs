@@ -53,8 +53,9 @@ impl ConsumerGroup {
     ) -> DescribedMember {
         let subscription = &member.subscription;
         let mut has: BTreeMap<TopicId, Vec<PartitionId>> = BTreeMap::new();
-        for (topic, partitions) in &member.current.assigned {
-            has.entry(*topic).or_default().extend(partitions.keys());
+        // As Kafka does since 4.3. Earlier ones left out what a member has still to give up.
+        for (topic, partition) in member.current.owned() {
+            has.entry(topic).or_default().push(partition);
         }
         let target = self.target(id.as_str()).map(|target| &**target);
         let target = target.into_iter().flatten();

@@ -287,13 +287,13 @@ fn who_has_left_for_now_has_the_time_of_its_session() {
 }
 
 #[test]
-fn what_is_being_given_up_is_not_told_as_assigned() {
+fn what_is_still_to_be_given_up_is_told_as_assigned() {
     let mut story = Story::new();
     story.join("a");
     story.join("b");
     story.heartbeat("a");
     story.describe();
-    assert!(story.text().ends_with("a at 2: t-0 t-1; b at 3: \n"), "{}", story.text());
+    assert!(story.text().ends_with("a at 2: t-0 t-1 t-2; b at 3: \n"), "{}", story.text());
 }
 
 #[test]
