@@ -57,7 +57,7 @@ impl Groups {
                 match joined {
                     Ok(joined) => Reply::JoinGroup(joined),
                     Err(refusal) => {
-                        let refusal = work.told(turn, &join.request.member_id, refusal);
+                        let refusal = work.told(turn, &join.request.member_id, None, refusal);
                         join_refusal(&join.request.member_id, refusal.code)
                     }
                 }
@@ -134,7 +134,7 @@ impl Draft {
         let generation_id = self.member(id.as_str()).map_or(-1, |member| member.current.epoch.0);
         if !self.downgrade_if_due(turn) {
             self.reset_session(turn, &id);
-            self.await_classic(turn, &id);
+            self.await_rebalance(turn, &id);
         }
         Ok(JoinGroupResponse {
             member_id: id.to_wire(),
@@ -193,16 +193,9 @@ impl Draft {
         }
     }
 
-    /// The member has to join or to sync within its rebalance timeout.
-    pub(super) fn await_classic(&self, turn: &mut Turn, id: &MemberId) {
-        let Some(member) = self.member(id.as_str()) else { return };
-        let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
-        turn.set_timer(Timer::Rebalance(self.id.clone(), id.clone()), timeout_ms.into());
-    }
-
     fn await_classic_unless_done(&self, turn: &mut Turn, id: &MemberId) {
         if !turn.timers.is_set(&Timer::Rebalance(self.id.clone(), id.clone())) {
-            self.await_classic(turn, id);
+            self.await_rebalance(turn, id);
         }
     }
 

@@ -19,7 +19,7 @@ use super::refusal::Refusal;
 pub(crate) const RETRY_INTERVAL_MS: u64 = 1_000;
 
 /// Whether a member has to give up partitions in time. One that has left for now has the time of its session.
-fn is_revoking(current: &CurrentAssignment) -> bool {
+pub(super) fn is_revoking(current: &CurrentAssignment) -> bool {
     current.state == MemberState::UnrevokedPartitions
         && current.epoch != GroupEpoch::LEAVING_FOR_NOW
 }
@@ -141,11 +141,10 @@ impl Draft {
             if !turn.timers.is_set(&session) {
                 self.reset_session(turn, &id);
             }
-            let rebalance = Timer::Rebalance(self.id.clone(), id);
+            let rebalance = Timer::Rebalance(self.id.clone(), id.clone());
             let is_consumer = member.subscription.classic.is_none();
             if is_revoking(&member.current) && is_consumer && !turn.timers.is_set(&rebalance) {
-                let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
-                turn.set_timer(rebalance, timeout_ms.into());
+                self.await_rebalance(turn, &id);
             }
         }
     }

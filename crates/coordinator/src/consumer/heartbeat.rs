@@ -310,15 +310,20 @@ impl Draft {
         if next == *member.current {
             return Ok(());
         }
-        let rebalance = Timer::Rebalance(self.id.clone(), id.clone());
         if next.state == MemberState::UnrevokedPartitions && member.subscription.classic.is_none() {
-            let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
-            turn.set_timer(rebalance, timeout_ms.into());
+            self.await_rebalance(turn, id);
         } else {
-            turn.timers.clear(rebalance);
+            turn.timers.clear(Timer::Rebalance(self.id.clone(), id.clone()));
         }
         self.write(ConsumerRecord::Current(id.clone(), Some(Arc::new(next))));
         Ok(())
+    }
+
+    /// The member has its rebalance timeout to give up what it has to, or by the classic protocol to join or to sync.
+    pub(super) fn await_rebalance(&self, turn: &mut Turn, id: &MemberId) {
+        let Some(member) = self.member(id.as_str()) else { return };
+        let timeout_ms = member.subscription.rebalance_timeout_ms.max(0).unsigned_abs();
+        turn.set_timer(Timer::Rebalance(self.id.clone(), id.clone()), timeout_ms.into());
     }
 
     /// Waits for the next sign of life.

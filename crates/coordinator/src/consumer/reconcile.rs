@@ -27,6 +27,16 @@ pub(super) struct Step<'a> {
     pub(super) is_free: &'a dyn Fn(TopicId, PartitionId) -> bool,
 }
 
+/// Whether a member still has some of the partitions: so it says, or says nothing.
+pub(super) fn has_any(reported: Option<&[Reported]>, partitions: &OwnedPartitions) -> bool {
+    let Some(reported) = reported else { return true };
+    reported.iter().any(|topic| {
+        let of = partitions.get(&TopicId(topic.topic_id));
+        let is_one = |number: &i32| of.is_some_and(|of| of.contains_key(&PartitionId(*number)));
+        topic.partitions.iter().any(is_one)
+    })
+}
+
 impl Step<'_> {
     /// Where the member is after it.
     pub(super) fn take(&self) -> Result<CurrentAssignment, Refusal> {
@@ -57,15 +67,8 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the member still has some of the partitions: so it says, or says nothing.
     fn has_any_of(&self, partitions: &OwnedPartitions) -> bool {
-        let Some(reported) = self.reported else { return true };
-        reported.iter().any(|topic| {
-            let revoking = partitions.get(&TopicId(topic.topic_id));
-            let is_revoking =
-                |number: &i32| revoking.is_some_and(|of| of.contains_key(&PartitionId(*number)));
-            topic.partitions.iter().any(is_revoking)
-        })
+        has_any(self.reported, partitions)
     }
 
     /// The member keeps nothing of topics that it does not read any more.

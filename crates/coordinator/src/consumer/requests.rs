@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
+use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Reported;
 
 use crate::groups::{GroupType, Groups};
 use crate::ids::GroupId;
@@ -19,9 +20,11 @@ use crate::timers::Timer;
 use crate::turn::Turn;
 
 use super::GroupEpoch;
+use super::departure::is_revoking;
 use super::draft::{Conversion, Draft, Drafted};
 use super::group::ConsumerGroup;
 use super::heartbeat::{Heartbeat, check, check_assignor, refused};
+use super::reconcile::has_any;
 use super::refusal::Refusal;
 
 /// Requests that are worked on together at most.
@@ -345,15 +348,21 @@ impl Work {
         });
         match said {
             Ok(response) => Reply::ConsumerGroupHeartbeat(response),
-            Err(refusal) => refused(self.told(turn, &asked.member_id, refusal)),
+            Err(refusal) => {
+                let reported = asked.topic_partitions.as_deref();
+                refused(self.told(turn, &asked.member_id, reported, refusal))
+            }
         }
     }
 
-    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks.
+    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks. It has all
+    /// its time again if it has done what a rebalance wants of it: it has `reported` that it gave up what it had to, or has joined
+    /// by the classic protocol.
     pub(super) fn told(
         &self,
         turn: &mut Turn,
         member_id: &WireString,
+        reported: Option<&[Reported]>,
         refusal: Refusal,
     ) -> Refusal {
         let id = self.draft.member_id(member_id);
@@ -361,8 +370,10 @@ impl Work {
         else {
             return refusal;
         };
-        if member.subscription.classic.is_some() {
-            self.draft.await_classic(turn, &id);
+        let current = &member.current;
+        let is_classic = member.subscription.classic.is_some();
+        if is_classic || is_revoking(current) && !has_any(reported, &current.revoking) {
+            self.draft.await_rebalance(turn, &id);
         }
         self.draft.reset_session(turn, &id);
         of_member(refusal)

@@ -87,11 +87,10 @@ impl Draft<StreamsGroup> {
             if !turn.timers.is_set(&Timer::Session(self.id.clone(), id.clone())) {
                 self.reset_session(turn, &id);
             }
-            let rebalance = Timer::Rebalance(self.id.clone(), id);
+            let rebalance = Timer::Rebalance(self.id.clone(), id.clone());
             let is_revoking = member.current.state == MemberState::UnrevokedPartitions;
             if is_revoking && !turn.timers.is_set(&rebalance) {
-                let timeout_ms = member.about.rebalance_timeout_ms.max(0).unsigned_abs();
-                turn.set_timer(rebalance, timeout_ms.into());
+                self.await_rebalance(turn, &id);
             }
         }
     }

@@ -283,15 +283,20 @@ impl Draft<StreamsGroup> {
         if next == *member.current {
             return Ok(());
         }
-        let rebalance = Timer::Rebalance(self.id.clone(), id.clone());
         if next.state == MemberState::UnrevokedPartitions {
-            let timeout_ms = member.about.rebalance_timeout_ms.max(0).unsigned_abs();
-            turn.set_timer(rebalance, timeout_ms.into());
+            self.await_rebalance(turn, id);
         } else {
-            turn.timers.clear(rebalance);
+            turn.timers.clear(Timer::Rebalance(self.id.clone(), id.clone()));
         }
         self.write(StreamsRecord::Current(id.clone(), Some(Arc::new(next))));
         Ok(())
+    }
+
+    /// The member has its rebalance timeout to give up what it has to.
+    pub(super) fn await_rebalance(&self, turn: &mut Turn, id: &MemberId) {
+        let Some(member) = self.member(id.as_str()) else { return };
+        let timeout_ms = member.about.rebalance_timeout_ms.max(0).unsigned_abs();
+        turn.set_timer(Timer::Rebalance(self.id.clone(), id.clone()), timeout_ms.into());
     }
 
     /// Waits for the next sign of life.

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use logway_model::ErrorCode;
 use logway_wire::messages::StreamsGroupHeartbeatRequest;
 
-use crate::consumer::{Draft, GroupEpoch, Refusal, Waiting, Work, is_for_room, of_member};
+use crate::consumer::{
+    Draft, GroupEpoch, MemberState, Refusal, Waiting, Work, is_for_room, of_member,
+};
 use crate::groups::Groups;
 use crate::ids::GroupId;
 use crate::membership::GroupState;
@@ -16,9 +18,10 @@ use crate::record::GroupRecord;
 use crate::request::{Reply, Request, RequestBody};
 use crate::turn::Turn;
 
-use super::check::check;
+use super::check::{check, said};
 use super::group::StreamsGroup;
 use super::heartbeat::refused;
+use super::member::CurrentTasks;
 
 impl Groups {
     /// StreamsGroupHeartbeat.
@@ -149,16 +152,30 @@ impl Work<StreamsGroup> {
                 let reply = Reply::StreamsGroupHeartbeat { response: Box::new(response), missing };
                 self.with_room(asked, reply)
             }
-            Err(refusal) => {
-                let id = self.draft.member_id(&asked.member_id);
-                // It lives, though there is no room for what it asks.
-                if is_for_room(refusal.code) && self.draft.member(id.as_str()).is_some() {
-                    self.draft.reset_session(turn, &id);
-                    return refused(of_member(refusal));
-                }
-                refused(refusal)
-            }
+            Err(refusal) => refused(self.told(turn, asked, refusal)),
         }
+    }
+
+    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks. It has all
+    /// its time again if it says that it gave up what it had to.
+    fn told(
+        &self,
+        turn: &mut Turn,
+        asked: &StreamsGroupHeartbeatRequest,
+        refusal: Refusal,
+    ) -> Refusal {
+        let id = self.draft.member_id(&asked.member_id);
+        let Some(member) = self.draft.member(id.as_str()).filter(|_| is_for_room(refusal.code))
+        else {
+            return refusal;
+        };
+        let CurrentTasks { state, revoking, .. } = &*member.current;
+        let has_given_up = said(asked).is_some_and(|said| !revoking.has_any(&said));
+        if *state == MemberState::UnrevokedPartitions && has_given_up {
+            self.draft.await_rebalance(turn, &id);
+        }
+        self.draft.reset_session(turn, &id);
+        of_member(refusal)
     }
 
     /// The reply, which can wait for the log, without what many could make large together if there is no room for it.

@@ -115,6 +115,46 @@ fn a_member_for_whose_partitions_there_is_no_room_asks_again() {
 }
 
 #[test]
+fn who_has_given_up_its_partitions_is_not_late_for_lack_of_room() {
+    let mut driver = driver_with(|settings| {
+        settings.consumer.assignment_interval.default_ms = 0;
+        settings.group_bytes_max = 10_000;
+    });
+    let joined = ask(&mut driver, joining("g", "a"));
+    let assigned = joined.assignment.expect("it has all").topic_partitions;
+    let topic_id = assigned[0].topic_id;
+    ask(&mut driver, joining("g", "b"));
+    let has = |partitions: &[i32]| ConsumerGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "a".into(),
+        member_epoch: joined.member_epoch,
+        rebalance_timeout_ms: -1,
+        topic_partitions: Some(vec![TopicPartitions {
+            topic_id,
+            partitions: partitions.to_vec(),
+            ..Default::default()
+        }]),
+        ..Default::default()
+    };
+    let told = ask(&mut driver, has(&[0, 1, 2]));
+    let kept = &told.assignment.expect("it is to give something up").topic_partitions[0].partitions;
+    driver.change_cluster(|cluster| cluster.set_topic("t", 1_000));
+    driver.settle_all();
+    for _ in 0..8 {
+        assert_eq!(code(&mut driver, has(kept)), ErrorCode::CoordinatorLoadInProgress);
+        // It has a second.
+        driver.advance_ms(400, |_| {});
+        driver.settle_all();
+    }
+    for _ in 0..2 {
+        assert_eq!(code(&mut driver, has(&[0, 1, 2])), ErrorCode::None, "it has them again");
+        driver.advance_ms(400, |_| {});
+        driver.settle_all();
+    }
+    assert_eq!(code(&mut driver, has(kept)), ErrorCode::UnknownMemberId, "now it is late");
+}
+
+#[test]
 fn patterns_have_bounds() {
     let mut driver = driver_with(|settings| {
         settings.consumer.pattern_bytes_max = 10;

@@ -6,10 +6,13 @@ use logway_coordinator::{
     CurrentTasks, GroupEpoch, GroupRecord, GroupSettings, MemberState, OwnedTasks, StreamsRecord,
 };
 use logway_model::{ErrorCode, PartitionId};
-use logway_wire::messages::streams_group_heartbeat_request::Endpoint;
+use logway_wire::messages::streams_group_heartbeat_request::{
+    Endpoint, KeyValue, TaskIds as SaidTaskIds,
+};
+use logway_wire::messages::streams_group_heartbeat_response::TaskIds as ToldTaskIds;
 use logway_wire::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
-use super::story::{GROUP, Story, joining, staying, task_ids};
+use super::story::{GROUP, Story, joining, staying};
 use crate::driver::Driver;
 use crate::story::error;
 
@@ -134,13 +137,8 @@ fn threads_of_one_process_are_told_as_one_endpoint() {
     ask(&mut driver, joining_with_endpoint("b"));
     // a gives up half of it, and b gets that.
     let halved = ask(&mut driver, staying("a", first.member_epoch));
-    let kept = halved.active_tasks.expect("it is to give something up");
-    let kept = kept.into_iter().map(|told| {
-        let numbers = told.partitions.into_iter().map(PartitionId).collect();
-        (Arc::from(told.subtopology_id.as_str()), numbers)
-    });
     let has = StreamsGroupHeartbeatRequest {
-        active_tasks: Some(task_ids(&kept.collect())),
+        active_tasks: as_said(halved.active_tasks),
         standby_tasks: Some(Vec::new()),
         warmup_tasks: Some(Vec::new()),
         ..staying("a", halved.member_epoch)
@@ -156,6 +154,46 @@ fn threads_of_one_process_are_told_as_one_endpoint() {
     assert_eq!(endpoints.len(), 1, "{endpoints:?}");
     let lines = endpoints[0].active_partitions.iter().find(|it| it.topic.as_str() == "lines");
     assert_eq!(lines.map(|it| it.partitions.clone()), Some(vec![0, 1]));
+}
+
+#[test]
+fn who_has_given_up_its_tasks_is_not_late_for_lack_of_room() {
+    let mut driver = driver_with(GroupSettings { group_bytes_max: 20_000, ..Story::settings() });
+    let first = ask(&mut driver, joining("a"));
+    ask(&mut driver, joining("b"));
+    let halved = ask(&mut driver, staying("a", first.member_epoch));
+    let too_much = || KeyValue { value: "v".repeat(20_000).into(), ..Default::default() };
+    let has = |active_tasks| StreamsGroupHeartbeatRequest {
+        active_tasks,
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        client_tags: Some(vec![too_much()]),
+        ..staying("a", halved.member_epoch)
+    };
+    let mut code_after = |active: &Option<Vec<SaidTaskIds>>, wait_ms| {
+        driver.advance_ms(wait_ms, |_| {});
+        driver.settle_all();
+        error(ask(&mut driver, has(active.clone())).error_code)
+    };
+    let (all, kept) = (as_said(first.active_tasks), as_said(halved.active_tasks));
+    for _ in 0..4 {
+        assert_eq!(code_after(&kept, 25_000), ErrorCode::CoordinatorLoadInProgress);
+    }
+    // It has a minute.
+    for _ in 0..2 {
+        assert_eq!(code_after(&all, 25_000), ErrorCode::CoordinatorLoadInProgress);
+    }
+    assert_eq!(code_after(&kept, 25_000), ErrorCode::UnknownMemberId, "it has been late");
+}
+
+/// What a member was told to have, as it says that it has it.
+fn as_said(told: Option<Vec<ToldTaskIds>>) -> Option<Vec<SaidTaskIds>> {
+    let of = told?.into_iter().map(|it| SaidTaskIds {
+        subtopology_id: it.subtopology_id,
+        partitions: it.partitions,
+        ..Default::default()
+    });
+    Some(of.collect())
 }
 
 #[test]
