@@ -5,6 +5,7 @@ package cases
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +23,12 @@ type Suite struct {
 	Bootstrap      string
 	client         string
 	passed, failed int
+	log            clientLog
+}
+
+// ClientLog is where the client's own log may go. Its last lines are printed behind a case that fails.
+func (s *Suite) ClientLog() io.Writer {
+	return &s.log
 }
 
 // NewSuite says which client is tried; its version is that of the Go module that was linked.
@@ -36,6 +43,7 @@ func (s *Suite) Case(id string, body func(t *T)) {
 		return
 	}
 	began := time.Now()
+	s.log.take()
 	switch end := s.run(id, body).(type) {
 	case nil:
 		s.passed++
@@ -48,6 +56,9 @@ func (s *Suite) Case(id string, body func(t *T)) {
 		fmt.Printf("case %s fail: %s\n", id, reason)
 		for line := range strings.Lines(details) {
 			fmt.Printf("    %s\n", strings.TrimRight(line, "\n"))
+		}
+		for _, line := range s.log.take() {
+			fmt.Printf("    client: %s\n", line)
 		}
 	}
 }

@@ -1,7 +1,13 @@
 // Tries Sarama against the broker at $BOOTSTRAP.
 package main
 
-import cases "logway.io/clients/go-cases"
+import (
+	"log"
+
+	"github.com/IBM/sarama"
+
+	cases "logway.io/clients/go-cases"
+)
 
 func main() {
 	if cases.WantsTasks() {
@@ -9,6 +15,8 @@ func main() {
 		return
 	}
 	suite := cases.NewSuite("sarama", "github.com/IBM/sarama")
+	logger := log.New(suite.ClientLog(), "", log.Ltime|log.Lmicroseconds)
+	sarama.Logger, sarama.DebugLogger = logger, logger
 	cluster := newCluster(suite.Bootstrap)
 	produceCases(suite, cluster)
 	consumeCases(suite, cluster)
