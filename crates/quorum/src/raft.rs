@@ -274,7 +274,8 @@ impl Consensus {
     }
 
     /// Whether this node is the only one that can lead now: a majority has heard it within the lease.
-    /// What it answers from its image is then the newest that there is.
+    /// Its image then has all that a leader has answered. Another node's may have more: see
+    /// [`Consensus::own_committed_index`].
     pub(crate) fn check_lease(&self) -> Result<(), QuorumError> {
         self.check_leads()?;
         let metrics = self.raft.metrics();
@@ -283,6 +284,16 @@ impl Consensus {
             true => Ok(()),
             false => Err(QuorumError::NoMajority),
         }
+    }
+
+    /// The index up to which everything is committed, by this leader's word. Others may have applied that before this node has,
+    /// and clients may know of it.
+    pub(crate) async fn own_committed_index(&self) -> Result<u64, QuorumError> {
+        let committed = self.raft.with_raft_state(|state| state.committed).await;
+        let committed = committed.map_err(stopped)?;
+        // Afterwards: nobody else has led until then.
+        self.check_lease()?;
+        Ok(committed.map_or(0, |id| id.index))
     }
 
     /// Waits until this node may not lead any more, or hears no majority.

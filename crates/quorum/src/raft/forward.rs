@@ -78,8 +78,7 @@ impl Consensus {
     pub(crate) async fn committed_index(&self, deadline: Instant) -> Result<u64, QuorumError> {
         let leader = self.known_leader()?;
         if self.is_own_id(leader) {
-            self.check_lease()?;
-            return Ok(self.raft.metrics().borrow().last_applied.map_or(0, |id| id.index));
+            return self.own_committed_index().await;
         }
         match self.ask_leader(leader, &Request::CommittedIndex, deadline).await? {
             Reply::CommittedIndex(Ok(index)) => Ok(index),

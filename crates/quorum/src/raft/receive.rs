@@ -98,10 +98,10 @@ impl Consensus {
             }
             Request::Members(change) => return Err(ForLeader::Members(change)),
             Request::Describe => return Err(ForLeader::Describe),
-            Request::CommittedIndex => Reply::CommittedIndex(match self.check_lease() {
-                Ok(()) => Ok(self.raft.metrics().borrow().last_applied.map_or(0, |id| id.index)),
-                Err(error) => Err(self.refusal(error)),
-            }),
+            Request::CommittedIndex => {
+                let index = self.own_committed_index().await;
+                Reply::CommittedIndex(index.map_err(|error| self.refusal(error)))
+            }
         })
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{DirectoryId, Uuid};
 use logway_quorum::{JoinRequest, MetadataQuorum, QuorumOptions, Start, join};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +25,7 @@ impl Machine {
         format!("node-{number}:9093")
     }
 
-    async fn open(&self, number: u8, start: Start) -> (Arc<MetadataQuorum>, Arc<AtomicBool>) {
+    async fn open(&self, number: u8, start: Start) -> Running {
         let (address, is_alive) = (Machine::address(number), Arc::new(AtomicBool::new(true)));
         let settings = BrokerSettings::new([("node.id".to_owned(), number.to_string())]);
         let settings = Arc::new(settings.expect("is valid"));
@@ -61,6 +62,33 @@ impl Machine {
     }
 }
 
+/// A running node, and whether it is alive.
+type Running = (Arc<MetadataQuorum>, Arc<AtomicBool>);
+
+/// Three voters.
+async fn three(machine: &Machine) -> Vec<Running> {
+    let mut nodes = vec![machine.open(1, Start::Found).await];
+    for number in 2..=3 {
+        machine.admit(number).await;
+        nodes.push(machine.open(number, Start::Join).await);
+    }
+    let votes = |(quorum, _): &Running| quorum.status().voters.len() == 3;
+    until("three vote", || nodes.iter().all(votes)).await;
+    register(&nodes[0].0).await.expect("is registered");
+    nodes
+}
+
+/// The place of the one that leads.
+fn leader(nodes: &[Running]) -> usize {
+    let leads = |(quorum, _): &Running| {
+        let status = quorum.status();
+        quorum.members().iter().any(|member| {
+            Some(member.id) == status.leader && member.last_heard == Some(Duration::ZERO)
+        })
+    };
+    nodes.iter().position(leads).expect("one leads")
+}
+
 /// Waits for a state, as long as a busy machine may take.
 async fn until(what: &str, is_reached: impl Fn() -> bool) {
     let waiting = async {
@@ -77,22 +105,9 @@ fn three_nodes_on_real_disks_lose_their_leader_and_go_on() {
     builder.worker_threads(2).enable_all().build().expect("runs").block_on(async {
         let root = tempfile::tempdir().expect("is made");
         let machine = Machine { network: Network::new(1), root };
-        let mut nodes = vec![machine.open(1, Start::Found).await];
-        for number in 2..=3 {
-            machine.admit(number).await;
-            nodes.push(machine.open(number, Start::Join).await);
-        }
-        let votes = |(quorum, _): &(Arc<MetadataQuorum>, _)| quorum.status().voters.len() == 3;
-        until("three vote", || nodes.iter().all(votes)).await;
-        register(&nodes[0].0).await.expect("is registered");
+        let mut nodes = three(&machine).await;
         create(&nodes[2].0, 1).await.expect("is created");
-        let leads = |(quorum, _): &(Arc<MetadataQuorum>, _)| {
-            let status = quorum.status();
-            quorum.members().iter().any(|member| {
-                Some(member.id) == status.leader && member.last_heard == Some(Duration::ZERO)
-            })
-        };
-        let leader = nodes.iter().position(leads).expect("one leads");
+        let leader = leader(&nodes);
         let (quorum, is_alive) = nodes.remove(leader);
         is_alive.store(false, std::sync::atomic::Ordering::Relaxed);
         drop(quorum);
@@ -103,6 +118,42 @@ fn three_nodes_on_real_disks_lose_their_leader_and_go_on() {
             quorum.wait_until_current().await.expect("is current");
             assert!(quorum.image().topic("topic-2").is_some());
         }
+        for (quorum, _) in nodes {
+            quorum.shutdown().await.expect("stops, and closes its files");
+        }
+    });
+}
+
+#[test]
+fn what_the_leader_has_committed_and_not_yet_applied_is_current() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(4).enable_all().build().expect("runs").block_on(async {
+        let root = tempfile::tempdir().expect("is made");
+        let machine = Machine { network: Network::new(1), root };
+        let mut nodes = three(&machine).await;
+        let (leader, _is_alive) = nodes.remove(leader(&nodes));
+        let follower = &nodes[0].0;
+
+        // What it applies from here on is not done before this is let go.
+        let (applied, (send_held, held)) = (leader.watch(), oneshot::channel());
+        let (let_go, is_let_go) = std::sync::mpsc::channel::<()>();
+        let holder = std::thread::spawn(move || {
+            let _held = applied.borrow();
+            send_held.send(()).expect("it is waited for");
+            _ = is_let_go.recv();
+        });
+        held.await.expect("it is held");
+        let creating = Arc::clone(&leader);
+        let creating = tokio::spawn(async move { create(&creating, 1).await });
+        until("a follower has it", || follower.image().topic("topic-1").is_some()).await;
+        let index = follower.indexed_image().index;
+        let current = follower.wait_until_current().await.expect("there is a leader");
+        drop(let_go);
+        assert!(current >= index, "{index} is known here, and {current} was said to be the newest");
+
+        holder.join().expect("has held it");
+        creating.await.expect("ends").expect("is created");
+        nodes.push((leader, _is_alive));
         for (quorum, _) in nodes {
             quorum.shutdown().await.expect("stops, and closes its files");
         }
