@@ -258,20 +258,21 @@ def report(result: Result):
 def failures(result: Result) -> list[str]:
     """What the log of a suite says of its failures, wherever in it; its last lines if no line of it tells of one."""
     lines = log_lines(result)
-    told = []
+    told, cases = [], []
     for begin, line in enumerate(lines):
         if FAILURE.match(line):
             after = lines[begin + 1 : begin + LINES_OF_A_FAILURE]
             told += [line, *itertools.takewhile(lambda line: not PASS.match(line) and not FAILURE.match(line), after)]
             if case := FAILED_CASE.match(line):
-                told += said_by_broker_of(case[1], lines)[:LINES_OF_A_FAILURE]
-    return [f"    {line}" for line in (told or lines[-LINES_OF_A_FAILURE:])[:LINES_OF_FAILURES]]
+                cases.append(case[1])
+    told = (told or lines[-LINES_OF_A_FAILURE:])[:LINES_OF_FAILURES]
+    return [f"    {line}" for line in told + said_by_broker_of(cases, lines)[-LINES_OF_A_FAILURE:]]
 
 
-def said_by_broker_of(case: str, lines: list[str]) -> list[str]:
-    """What the broker printed of a case: its topics, groups and transactions have the case's id in their names."""
+def said_by_broker_of(cases: list[str], lines: list[str]) -> list[str]:
+    """What the broker printed of cases: their topics, groups and transactions have the case's id in their names."""
     said = itertools.dropwhile(lambda line: not line.startswith(BROKER_PRINTED), lines)
-    return [line for line in said if case in line]
+    return [line for line in said if any(case in line for case in cases)]
 
 
 def log_lines(result: Result) -> list[str]:

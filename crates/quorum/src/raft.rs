@@ -286,14 +286,12 @@ impl Consensus {
         }
     }
 
-    /// The index up to which everything is committed, by this leader's word. Others may have applied that before this node has,
-    /// and clients may know of it.
-    pub(crate) async fn own_committed_index(&self) -> Result<u64, QuorumError> {
-        let committed = self.raft.with_raft_state(|state| state.committed).await;
-        let committed = committed.map_err(stopped)?;
-        // Afterwards: nobody else has led until then.
+    /// The index up to which everything is committed, by this leader's word: what it has applied, or has told others to
+    /// apply, who may have done so before.
+    pub(crate) fn own_committed_index(&self) -> Result<u64, QuorumError> {
+        // First: a leader that has applied its first entry has all that others have committed before it.
         self.check_lease()?;
-        Ok(committed.map_or(0, |id| id.index))
+        Ok(self.published.indexed_image().index.0.max(self.shared.told_committed()))
     }
 
     /// Waits until this node may not lead any more, or hears no majority.

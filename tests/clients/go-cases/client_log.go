@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -27,10 +28,13 @@ func (l *clientLog) Write(line []byte) (int, error) {
 }
 
 // take is what was kept, which is forgotten.
-func (l *clientLog) take() []string {
+func (l *clientLog) take() string {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	lines := l.lines
+	var kept strings.Builder
+	for _, line := range l.lines {
+		fmt.Fprintf(&kept, "client: %s\n", line)
+	}
 	l.lines = nil
-	return lines
+	return kept.String()
 }

@@ -57,9 +57,6 @@ func (s *Suite) Case(id string, body func(t *T)) {
 		for line := range strings.Lines(details) {
 			fmt.Printf("    %s\n", strings.TrimRight(line, "\n"))
 		}
-		for _, line := range s.log.take() {
-			fmt.Printf("    client: %s\n", line)
-		}
 	}
 }
 
@@ -87,6 +84,10 @@ func (s *Suite) run(id string, body func(t *T)) any {
 		t := &T{Context: ctx, id: id, client: s.client, faults: make(chan error, 1)}
 		defer func() {
 			end := ending(recover())
+			// Before the clients are closed, of which they log much.
+			if failed, ok := end.(failure); ok {
+				end = failed + failure(s.log.take())
+			}
 			cancel()
 			for _, cleanup := range slices.Backward(t.cleanups) {
 				cleanup()

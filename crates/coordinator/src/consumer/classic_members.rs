@@ -32,7 +32,7 @@ use crate::turn::Turn;
 use super::draft::Draft;
 use super::member::{ClassicMember, Member, MemberState, Subscription};
 use super::migration::{protocol_version, read_subscription};
-use super::requests::Work;
+use super::requests::{Work, is_for_room};
 
 /// From this version on, a member has to come back with the id that it was given (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
@@ -57,7 +57,12 @@ impl Groups {
                 match joined {
                     Ok(joined) => Reply::JoinGroup(joined),
                     Err(refusal) => {
-                        let refusal = work.told(turn, &join.request.member_id, None, refusal);
+                        let id = work.draft.member_id(&join.request.member_id);
+                        if is_for_room(refusal.code) {
+                            // It has done what a rebalance wants of it.
+                            work.draft.await_rebalance(turn, &id);
+                        }
+                        let refusal = work.told(turn, &id, refusal);
                         join_refusal(&join.request.member_id, refusal.code)
                     }
                 }
@@ -130,7 +135,8 @@ impl Draft {
         self.subscribe(turn, &id, &former, wanted, None).map_err(|refusal| refusal.code)?;
         self.assign(turn);
         let has_news = self.epoch() != epoch_before;
-        self.reconcile(turn, &id, has_news, Some(&reported)).map_err(|refusal| refusal.code)?;
+        let reconciled = self.reconcile(turn, &id, has_news, Some(&reported), true);
+        reconciled.map_err(|refusal| refusal.code)?;
         let generation_id = self.member(id.as_str()).map_or(-1, |member| member.current.epoch.0);
         if !self.downgrade_if_due(turn) {
             self.reset_session(turn, &id);

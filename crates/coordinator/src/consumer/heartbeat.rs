@@ -150,7 +150,7 @@ impl Draft {
             .member(id.as_str())
             .is_some_and(|member| !reads_alike(&member.subscription, &former.subscription));
         let reported = request.topic_partitions.as_deref();
-        self.reconcile(turn, &id, has_subscription_changed, reported)?;
+        self.reconcile(turn, &id, has_subscription_changed, reported, true)?;
         self.reset_session(turn, &id);
         Ok(self.answer(turn, &id, &former.current, request))
     }
@@ -278,7 +278,7 @@ impl Draft {
         }
     }
 
-    /// Takes a member one step towards what it shall have.
+    /// Takes a member one step towards what it shall have; if it `takes_more`, with what of that is free.
     pub(super) fn reconcile(
         &mut self,
         turn: &mut Turn,
@@ -287,6 +287,7 @@ impl Draft {
         reported: Option<
             &[logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions],
         >,
+        takes_more: bool,
     ) -> Result<(), Refusal> {
         let target_epoch = self.assignment_epoch();
         let Some(member) = self.member(id.as_str()).cloned() else { return Ok(()) };
@@ -295,8 +296,9 @@ impl Draft {
         }
         let target = self.target(id.as_str()).cloned().unwrap_or_default();
         let subscribed = self.topics_of(&member.subscription, turn.view);
-        let is_free =
-            |topic, partition| self.owner(topic, partition).is_none_or(|owner| owner == id);
+        let is_free = |topic, partition| {
+            takes_more && self.owner(topic, partition).is_none_or(|owner| owner == id)
+        };
         let step = Step {
             current: &member.current,
             target_epoch,

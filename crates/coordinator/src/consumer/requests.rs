@@ -7,12 +7,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use logway_model::ErrorCode;
-use logway_wire::WireString;
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
 use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Reported;
 
 use crate::groups::{GroupType, Groups};
-use crate::ids::GroupId;
+use crate::ids::{GroupId, MemberId};
 use crate::memory::{Growth, HeldMemory};
 use crate::outbox::Then;
 use crate::request::{Reply, Request, RequestBody, RequestToken};
@@ -349,33 +348,31 @@ impl Work {
         match said {
             Ok(response) => Reply::ConsumerGroupHeartbeat(response),
             Err(refusal) => {
-                let reported = asked.topic_partitions.as_deref();
-                refused(self.told(turn, &asked.member_id, reported, refusal))
+                let id = self.draft.member_id(&asked.member_id);
+                if is_for_room(refusal.code) {
+                    self.free_given_up(turn, &id, asked.topic_partitions.as_deref());
+                }
+                refused(self.told(turn, &id, refusal))
             }
         }
     }
 
-    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks. It has all
-    /// its time again if it has done what a rebalance wants of it: it has `reported` that it gave up what it had to, or has joined
-    /// by the classic protocol.
-    pub(super) fn told(
-        &self,
-        turn: &mut Turn,
-        member_id: &WireString,
-        reported: Option<&[Reported]>,
-        refusal: Refusal,
-    ) -> Refusal {
-        let id = self.draft.member_id(member_id);
-        let Some(member) = self.draft.member(id.as_str()).filter(|_| is_for_room(refusal.code))
-        else {
-            return refusal;
-        };
-        let current = &member.current;
-        let is_classic = member.subscription.classic.is_some();
-        if is_classic || is_revoking(current) && !has_any(reported, &current.revoking) {
-            self.draft.await_rebalance(turn, &id);
+    /// There was no room for what a member asked, or is to get. What it has given up is for others all the same, and it is not
+    /// late.
+    fn free_given_up(&mut self, turn: &mut Turn, id: &MemberId, reported: Option<&[Reported]>) {
+        let Some(member) = self.draft.member(id.as_str()) else { return };
+        if is_revoking(&member.current) && !has_any(reported, &member.current.revoking) {
+            // If there is no room for that, either, its time goes on.
+            _ = self.attempt(turn, |draft, turn| draft.reconcile(turn, id, false, reported, false));
         }
-        self.draft.reset_session(turn, &id);
+    }
+
+    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks.
+    pub(super) fn told(&self, turn: &mut Turn, id: &MemberId, refusal: Refusal) -> Refusal {
+        if !is_for_room(refusal.code) || self.draft.member(id.as_str()).is_none() {
+            return refusal;
+        }
+        self.draft.reset_session(turn, id);
         of_member(refusal)
     }
 }

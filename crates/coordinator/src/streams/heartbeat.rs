@@ -76,7 +76,7 @@ impl Draft<StreamsGroup> {
         }
         told.splice(0..0, self.stale_status(&id));
         told.extend(self.assign(turn));
-        self.reconcile(turn, &id, said(request))?;
+        self.reconcile(turn, &id, said(request), true)?;
         self.reset_session(turn, &id);
         if request.shutdown_application {
             info!(group = %self.id, member = %id, "asks for the end of the application");
@@ -257,12 +257,13 @@ impl Draft<StreamsGroup> {
         Some(status(StatusCode::ShutdownApplication, detail))
     }
 
-    /// Takes a member one step towards what it shall have.
-    fn reconcile(
+    /// Takes a member one step towards what it shall have; if it `takes_more`, with what of that is free.
+    pub(super) fn reconcile(
         &mut self,
         turn: &mut Turn,
         id: &MemberId,
         said: Option<SaidTasks>,
+        takes_more: bool,
     ) -> Result<(), Refusal> {
         let target_epoch = self.assignment_epoch();
         let Some(member) = self.member(id.as_str()).cloned() else { return Ok(()) };
@@ -271,7 +272,7 @@ impl Draft<StreamsGroup> {
         }
         let target = self.target(id.as_str()).cloned().unwrap_or_default();
         let process = &*member.about.process_id;
-        let is_free = |task: &_, role| self.is_free(task, role, id, process);
+        let is_free = |task: &_, role| takes_more && self.is_free(task, role, id, process);
         let step = Step {
             current: &member.current,
             target_epoch,

@@ -156,10 +156,10 @@ impl Work<StreamsGroup> {
         }
     }
 
-    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks. It has all
-    /// its time again if it says that it gave up what it had to.
+    /// What somebody is told whose request was refused. A member lives on, though there is no room for what it asks. What it has
+    /// given up is for others all the same, and it is not late.
     fn told(
-        &self,
+        &mut self,
         turn: &mut Turn,
         asked: &StreamsGroupHeartbeatRequest,
         refusal: Refusal,
@@ -172,7 +172,8 @@ impl Work<StreamsGroup> {
         let CurrentTasks { state, revoking, .. } = &*member.current;
         let has_given_up = said(asked).is_some_and(|said| !revoking.has_any(&said));
         if *state == MemberState::UnrevokedPartitions && has_given_up {
-            self.draft.await_rebalance(turn, &id);
+            // If there is no room for that, either, its time goes on.
+            _ = self.attempt(turn, |draft, turn| draft.reconcile(turn, &id, said(asked), false));
         }
         self.draft.reset_session(turn, &id);
         of_member(refusal)

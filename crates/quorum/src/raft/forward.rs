@@ -78,7 +78,7 @@ impl Consensus {
     pub(crate) async fn committed_index(&self, deadline: Instant) -> Result<u64, QuorumError> {
         let leader = self.known_leader()?;
         if self.is_own_id(leader) {
-            return self.own_committed_index().await;
+            return self.own_committed_index();
         }
         match self.ask_leader(leader, &Request::CommittedIndex, deadline).await? {
             Reply::CommittedIndex(Ok(index)) => Ok(index),

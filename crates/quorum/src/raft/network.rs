@@ -158,6 +158,9 @@ impl RaftNetwork<TypeConfig> for PeerClient {
         if shared.is_silent(term) && !shared.contacts.knows_later_term(self.target) {
             return Err(RPCError::Unreachable(no_majority()));
         }
+        if let Some(committed) = request.leader_commit {
+            shared.tell_committed(committed.index);
+        }
         let (sent_at, timeout) = (Instant::now(), self.append_timeout(&request));
         match self.ask(&Request::Append(request), &[], timeout).await {
             Ok(Reply::Append(response)) => {

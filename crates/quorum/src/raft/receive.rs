@@ -99,7 +99,7 @@ impl Consensus {
             Request::Members(change) => return Err(ForLeader::Members(change)),
             Request::Describe => return Err(ForLeader::Describe),
             Request::CommittedIndex => {
-                let index = self.own_committed_index().await;
+                let index = self.own_committed_index();
                 Reply::CommittedIndex(index.map_err(|error| self.refusal(error)))
             }
         })

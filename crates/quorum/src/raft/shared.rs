@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(super) receiving: tokio::sync::Mutex<Option<Receiving>>,
     /// Held while the members change: openraft takes one change at a time.
     pub(super) changing_members: tokio::sync::Mutex<()>,
+    /// The highest index of which this node has told others, as their leader, that it is committed.
+    told_committed: AtomicU64,
     /// This leader is about to stop.
     is_transferring: AtomicBool,
     /// The term of the leader that wants this node to take its place.
@@ -106,6 +108,7 @@ impl Shared {
             has_news: Notify::new(),
             receiving: tokio::sync::Mutex::default(),
             changing_members: tokio::sync::Mutex::default(),
+            told_committed: AtomicU64::new(0),
             is_transferring: AtomicBool::new(false),
             resigned_term: AtomicU64::new(NO_TERM),
             removed: watch::Sender::new(None),
@@ -113,6 +116,16 @@ impl Shared {
             instance,
             sequence: AtomicU64::new(0),
         }
+    }
+
+    /// Others are about to be told that all up to an index is committed.
+    pub(super) fn tell_committed(&self, index: u64) {
+        self.told_committed.fetch_max(index, Ordering::AcqRel);
+    }
+
+    /// The highest index of which others were told that it is committed. It stays so, whoever leads.
+    pub(super) fn told_committed(&self) -> u64 {
+        self.told_committed.load(Ordering::Acquire)
     }
 
     /// A time between two, by chance.

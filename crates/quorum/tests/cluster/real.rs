@@ -15,6 +15,9 @@ use tokio::time::{sleep, timeout};
 use crate::network::Network;
 use crate::scenarios::{create, register};
 
+/// As long as a busy machine may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Machine {
     network: Network,
     root: tempfile::TempDir,
@@ -35,6 +38,7 @@ impl Machine {
             directory,
             address: address.clone(),
             network: Some(self.network.link(&address, &is_alive)),
+            submit_timeout: PATIENCE,
             ..QuorumOptions::new(&self.dir(number), settings)
         };
         let quorum = Arc::new(MetadataQuorum::open(options).await.expect("opens"));
@@ -79,24 +83,25 @@ async fn three(machine: &Machine) -> Vec<Running> {
 }
 
 /// The place of the one that leads.
-fn leader(nodes: &[Running]) -> usize {
+async fn leader(nodes: &[Running]) -> usize {
     let leads = |(quorum, _): &Running| {
         let status = quorum.status();
         quorum.members().iter().any(|member| {
             Some(member.id) == status.leader && member.last_heard == Some(Duration::ZERO)
         })
     };
+    until("one leads", || nodes.iter().any(leads)).await;
     nodes.iter().position(leads).expect("one leads")
 }
 
-/// Waits for a state, as long as a busy machine may take.
+/// Waits for a state.
 async fn until(what: &str, is_reached: impl Fn() -> bool) {
     let waiting = async {
         while !is_reached() {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("{what}"));
+    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn three_nodes_on_real_disks_lose_their_leader_and_go_on() {
         let machine = Machine { network: Network::new(1), root };
         let mut nodes = three(&machine).await;
         create(&nodes[2].0, 1).await.expect("is created");
-        let leader = leader(&nodes);
+        let leader = leader(&nodes).await;
         let (quorum, is_alive) = nodes.remove(leader);
         is_alive.store(false, std::sync::atomic::Ordering::Relaxed);
         drop(quorum);
@@ -131,7 +136,8 @@ fn what_the_leader_has_committed_and_not_yet_applied_is_current() {
         let root = tempfile::tempdir().expect("is made");
         let machine = Machine { network: Network::new(1), root };
         let mut nodes = three(&machine).await;
-        let (leader, _is_alive) = nodes.remove(leader(&nodes));
+        let (leader, _is_alive) = nodes.remove(leader(&nodes).await);
+        let epoch = leader.status().epoch;
         let follower = &nodes[0].0;
 
         // What it applies from here on is not done before this is let go.
@@ -149,6 +155,7 @@ fn what_the_leader_has_committed_and_not_yet_applied_is_current() {
         let index = follower.indexed_image().index;
         let current = follower.wait_until_current().await.expect("there is a leader");
         drop(let_go);
+        assert_eq!(follower.status().epoch, epoch, "another one leads: nothing was tried");
         assert!(current >= index, "{index} is known here, and {current} was said to be the newest");
 
         holder.join().expect("has held it");
