@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(super) receiving: tokio::sync::Mutex<Option<Receiving>>,
     /// Held while the members change: openraft takes one change at a time.
     pub(super) changing_members: tokio::sync::Mutex<()>,
-    /// The highest index of which this node has told others, as their leader, that it is committed.
+    /// How far this node, as the leader, has let others apply the log.
     told_committed: AtomicU64,
     /// This leader is about to stop.
     is_transferring: AtomicBool,
@@ -118,12 +118,12 @@ impl Shared {
         }
     }
 
-    /// Others are about to be told that all up to an index is committed.
+    /// Others are about to hear that they may apply the log up to an index.
     pub(super) fn tell_committed(&self, index: u64) {
         self.told_committed.fetch_max(index, Ordering::AcqRel);
     }
 
-    /// The highest index of which others were told that it is committed. It stays so, whoever leads.
+    /// How far this node has let others apply the log. What is up to there stays committed, whoever leads.
     pub(super) fn told_committed(&self) -> u64 {
         self.told_committed.load(Ordering::Acquire)
     }

@@ -94,47 +94,50 @@ fn a_full_group_takes_back_its_own_and_tells_who_was_thrown_out() {
     assert_eq!(code(&mut driver, joining("g", "c")), ErrorCode::GroupMaxSizeReached);
 }
 
-#[test]
-fn a_member_for_whose_partitions_there_is_no_room_asks_again() {
-    let mut driver = driver_with(|settings| {
+/// Its groups have no room for the assignment of a thousand partitions.
+fn driver_with_little_room() -> Driver {
+    driver_with(|settings| {
         settings.consumer.assignment_interval.default_ms = 0;
         settings.group_bytes_max = 10_000;
-    });
-    let joined = ask(&mut driver, joining("g", "a"));
-    driver.change_cluster(|cluster| cluster.set_topic("t", 1_000));
-    let staying = ConsumerGroupHeartbeatRequest {
+    })
+}
+
+/// A heartbeat of a member of `g` that says nothing new.
+fn staying(member: &str, member_epoch: i32) -> ConsumerGroupHeartbeatRequest {
+    ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),
-        member_id: "a".into(),
-        member_epoch: joined.member_epoch,
+        member_id: WireString::copy_of(member),
+        member_epoch,
         rebalance_timeout_ms: -1,
         ..Default::default()
-    };
+    }
+}
+
+#[test]
+fn a_member_for_whose_partitions_there_is_no_room_asks_again() {
+    let mut driver = driver_with_little_room();
+    let joined = ask(&mut driver, joining("g", "a"));
+    driver.change_cluster(|cluster| cluster.set_topic("t", 1_000));
     driver.settle_all();
     // By GROUP_MAX_SIZE_REACHED it would end.
+    let staying = staying("a", joined.member_epoch);
     assert_eq!(code(&mut driver, staying), ErrorCode::CoordinatorLoadInProgress);
 }
 
 #[test]
 fn who_has_given_up_its_partitions_is_not_late_for_lack_of_room() {
-    let mut driver = driver_with(|settings| {
-        settings.consumer.assignment_interval.default_ms = 0;
-        settings.group_bytes_max = 10_000;
-    });
+    let mut driver = driver_with_little_room();
     let joined = ask(&mut driver, joining("g", "a"));
     let assigned = joined.assignment.expect("it has all").topic_partitions;
     let topic_id = assigned[0].topic_id;
     ask(&mut driver, joining("g", "b"));
     let has = |partitions: &[i32]| ConsumerGroupHeartbeatRequest {
-        group_id: "g".into(),
-        member_id: "a".into(),
-        member_epoch: joined.member_epoch,
-        rebalance_timeout_ms: -1,
         topic_partitions: Some(vec![TopicPartitions {
             topic_id,
             partitions: partitions.to_vec(),
             ..Default::default()
         }]),
-        ..Default::default()
+        ..staying("a", joined.member_epoch)
     };
     let told = ask(&mut driver, has(&[0, 1, 2]));
     let kept = &told.assignment.expect("it is to give something up").topic_partitions[0].partitions;
@@ -289,14 +292,7 @@ fn a_producer_commits_for_a_member_in_the_epoch_of_that_member() {
         Some(vec![TopicPartitions { topic_id, partitions, ..Default::default() }])
     };
     let beat = |driver: &mut Driver, member: &str, epoch, topic_partitions| {
-        let request = ConsumerGroupHeartbeatRequest {
-            group_id: "g".into(),
-            member_id: WireString::copy_of(member),
-            member_epoch: epoch,
-            rebalance_timeout_ms: -1,
-            topic_partitions,
-            ..Default::default()
-        };
+        let request = ConsumerGroupHeartbeatRequest { topic_partitions, ..staying(member, epoch) };
         let told = ask(driver, request);
         let assigned = told.assignment.into_iter().flat_map(|it| it.topic_partitions);
         (told.member_epoch, assigned.flat_map(|it| it.partitions).collect::<Vec<_>>())
