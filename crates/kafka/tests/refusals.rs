@@ -7,10 +7,15 @@ use common::*;
 use logway_client::Connection;
 use logway_model::{ErrorCode, TimestampMs};
 use logway_record::{BatchBuilder, Compression};
+use logway_wire::WireString;
+use logway_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use logway_wire::messages::produce_response::PartitionProduceResponse;
-use logway_wire::messages::{DeleteRecordsRequest, FetchRequest};
+use logway_wire::messages::{
+    AddPartitionsToTxnRequest, DeleteRecordsRequest, FetchRequest, ListOffsetsRequest,
+};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -167,5 +172,65 @@ async fn who_is_no_replica_is_told_so_by_epoch() {
         let told = answer.responses[0].partitions[0].error_code;
         assert_eq!(told, code.code(), "of epoch {current_leader_epoch}");
     }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_no_isolation_that_there_is_gets_no_records_and_no_offsets() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    produce(&connection, "t", 0, batch(&["a"])).await;
+    for isolation_level in [-1, 2, i8::MAX] {
+        let request = FetchRequest { isolation_level, ..fetch_request("t", &[(0, 0)]) };
+        let mut response = fetch_with(&connection, &request).await;
+        let answer = response.responses.remove(0).partitions.remove(0);
+        let records = answer.records.as_ref().and_then(|records| records.bytes());
+        let told = (answer.error_code, records.map_or(0, |records| records.len()));
+        assert_eq!(told, (ErrorCode::InvalidRequest.code(), 0), "level {isolation_level}");
+
+        let partition = ListOffsetsPartition { timestamp: -1, ..Default::default() };
+        let topic = ListOffsetsTopic {
+            name: "t".into(),
+            partitions: vec![partition],
+            ..Default::default()
+        };
+        let topics = vec![topic];
+        let request =
+            ListOffsetsRequest { replica_id: -1, isolation_level, topics, ..Default::default() };
+        let response = connection.call(&request).await.expect("is answered");
+        let told = response.topics[0].partitions[0].error_code;
+        assert_eq!(told, ErrorCode::InvalidRequest.code(), "level {isolation_level}");
+    }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn the_coordinators_own_topics_are_no_part_of_a_clients_transaction() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    let topic = |name: &str| AddPartitionsToTxnTopic {
+        name: WireString::copy_of(name),
+        partitions: vec![0],
+        ..Default::default()
+    };
+    let names = ["t", "__transaction_state", "__consumer_offsets"];
+    let request = AddPartitionsToTxnRequest {
+        v3_and_below_transactional_id: "tx".into(),
+        v3_and_below_topics: names.map(topic).to_vec(),
+        ..Default::default()
+    };
+    let pending = connection.send(&request, 3).await.expect("is sent");
+    let answer = pending.response().await.expect("is answered");
+    let codes: Vec<i16> = answer
+        .results_by_topic_v3_and_below
+        .iter()
+        .map(|topic| topic.results_by_partition[0].partition_error_code)
+        .collect();
+    let refused = ErrorCode::TopicAuthorizationFailed.code();
+    assert_eq!(codes, [ErrorCode::OperationNotAttempted.code(), refused, refused]);
     broker.stop().await;
 }

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::cluster_view::BrokerView;
 use super::current_leaders::{CurrentLeaders, is_elsewhere};
+use super::isolation::isolation;
 use crate::fetch_session::{FetchScope, FetchWish, TopicNaming};
 use crate::request::{
     Reply, RequestContext, RequestError, ServedTopics, TopicGrant, Work, decode_request,
@@ -36,7 +37,6 @@ const STORAGE_ERROR_FROM: i16 = 6;
 const FROM_FOLLOWERS_FROM: i16 = 11;
 /// A consumer, not a follower.
 const NO_REPLICA: i32 = -1;
-const READ_COMMITTED: i8 = 1;
 
 /// What one partition takes: the wish, what the session says of it, and its answer.
 const PARTITION_BYTES: usize = 768;
@@ -190,17 +190,15 @@ impl Limits {
             replica => replica,
         };
         let is_follower = replica >= 0;
+        let isolation = isolation(request.isolation_level);
         Limits {
-            grant: grant(context, is_follower),
+            grant: isolation.and_then(|_| grant(context, is_follower)),
             deadline: Instant::now() + Duration::from_millis(wait_ms),
             bounds: ReadBounds {
                 min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
                 max_bytes,
             },
-            isolation: match request.isolation_level == READ_COMMITTED {
-                true => Isolation::Committed,
-                false => Isolation::Uncommitted,
-            },
+            isolation: isolation.unwrap_or(Isolation::Committed),
             is_follower,
             from: match !is_follower && context.version >= FROM_FOLLOWERS_FROM {
                 true => ReadFrom::AnyReplica,

@@ -11,9 +11,11 @@ use logway_wire::messages::list_offsets_response::{
 use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use super::building::ENTRY_BYTES;
+use super::isolation::isolation;
 use super::repeats::repeated_partitions;
 use crate::request::RequestContext;
 use logway_node::access::{Operation, Resource};
+use logway_node::read::Isolation;
 use logway_node::replica::{ReadFrom, Replica};
 
 const LATEST: i64 = -1;
@@ -31,7 +33,6 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 const CONSUMER: i32 = -1;
 /// A tool that asks any replica how far it is.
 const DEBUGGER: i32 = -2;
-const READ_COMMITTED: i8 = 1;
 /// From this version on answers have a leader epoch.
 const LEADER_EPOCH_FROM: i16 = 4;
 
@@ -64,10 +65,10 @@ pub(crate) async fn handle(
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let is_repeated = asked_twice.contains(&(&*topic.name, partition.partition_index));
-            let found = match permission {
+            let found = match permission.and(bound) {
                 Err(code) => Err(code),
-                Ok(()) if is_repeated => Err(ErrorCode::InvalidRequest),
-                Ok(()) => find(&context, &topic.name, partition, (bound, from)).await,
+                Ok(_) if is_repeated => Err(ErrorCode::InvalidRequest),
+                Ok(bound) => find(&context, &topic.name, partition, (bound, from)).await,
             };
             partitions.push(response(partition.partition_index, found, context.version));
         }
@@ -89,12 +90,14 @@ enum Bound {
 }
 
 impl Bound {
-    fn of(request: &ListOffsetsRequest) -> Bound {
-        match (request.replica_id, request.isolation_level) {
-            (CONSUMER, READ_COMMITTED) => Bound::LastStable,
-            (CONSUMER, _) => Bound::HighWatermark,
-            _ => Bound::LogEnd,
+    fn of(request: &ListOffsetsRequest) -> Result<Bound, ErrorCode> {
+        if request.replica_id != CONSUMER {
+            return Ok(Bound::LogEnd);
         }
+        isolation(request.isolation_level).map(|level| match level {
+            Isolation::Committed => Bound::LastStable,
+            Isolation::Uncommitted => Bound::HighWatermark,
+        })
     }
 
     fn offset(self, partition: &Replica) -> Offset {
@@ -225,10 +228,11 @@ mod tests {
         let bound = |replica_id, isolation_level| {
             Bound::of(&ListOffsetsRequest { replica_id, isolation_level, ..Default::default() })
         };
-        assert_eq!(bound(CONSUMER, 0), Bound::HighWatermark);
-        assert_eq!(bound(CONSUMER, READ_COMMITTED), Bound::LastStable);
-        assert_eq!(bound(2, 0), Bound::LogEnd);
-        assert_eq!(bound(-2, READ_COMMITTED), Bound::LogEnd);
+        assert_eq!(bound(CONSUMER, 0), Ok(Bound::HighWatermark));
+        assert_eq!(bound(CONSUMER, 1), Ok(Bound::LastStable));
+        assert_eq!(bound(CONSUMER, 2), Err(ErrorCode::InvalidRequest));
+        assert_eq!(bound(2, 0), Ok(Bound::LogEnd));
+        assert_eq!(bound(-2, 1), Ok(Bound::LogEnd));
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub(crate) mod api_versions;
 
 pub(crate) mod produce;
 
+mod isolation;
+
 pub(crate) mod fetch;
 pub(crate) mod list_offsets;
 pub(crate) mod offset_for_leader_epoch;

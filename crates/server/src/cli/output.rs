@@ -65,6 +65,17 @@ pub(super) fn list<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
+fn escaped(cell: String) -> String {
+    if !cell.contains(char::is_control) {
+        return cell;
+    }
+    let shown = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    cell.chars().map(shown).collect()
+}
+
 /// Lines up columns; the last column is not padded.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
@@ -82,10 +93,14 @@ impl Table {
         Table { rows: Vec::new() }
     }
 
-    /// Adds a line. An empty cell is shown as `-`, so that each line has as many words.
+    /// Adds a line. An empty cell is shown as `-`, so that each line has as many words. Control characters are escaped: names
+    /// are what clients chose, and would move the cursor or break the line.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let or_dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
-        self.rows.push(cells.into_iter().map(or_dash).collect());
+        let shown = |cell: String| match cell.is_empty() {
+            true => "-".to_owned(),
+            false => escaped(cell),
+        };
+        self.rows.push(cells.into_iter().map(shown).collect());
     }
 
     /// The lines.
@@ -117,5 +132,12 @@ mod tests {
         table.row(["a-long-name".to_owned(), "1".to_owned()]);
         table.row([String::new(), "22".to_owned()]);
         assert_eq!(table.render(), "NAME         N\na-long-name  1\n-            22\n");
+    }
+
+    #[test]
+    fn what_clients_call_themselves_does_nothing_to_the_terminal() {
+        let mut table = Table::without_names();
+        table.row(["a\u{1b}[2Jb\nc\u{9b}".to_owned(), "é 1".to_owned()]);
+        assert_eq!(table.render(), "a\\u{1b}[2Jb\\nc\\u{9b}  é 1\n");
     }
 }

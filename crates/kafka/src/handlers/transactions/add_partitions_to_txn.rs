@@ -24,6 +24,7 @@ use crate::handlers::building::ENTRY_BYTES;
 use crate::handlers::repeats::merge_same;
 use crate::request::RequestContext;
 use logway_node::access::{Operation, Resource};
+use logway_node::topics::is_internal;
 
 const KNOWS_FENCED_FROM: i16 = 2;
 const OF_BROKERS_FROM: i16 = 4;
@@ -91,6 +92,10 @@ async fn answer(
     let refusal = |topic: &WireString, number: i32| {
         if let Some(operation) = operation {
             context.check(operation, Resource::Topic(topic))?;
+            // As in Kafka. Else the end of the transaction would write a marker among the coordinators' own records.
+            if is_internal(topic) {
+                return Err(ErrorCode::TopicAuthorizationFailed);
+            }
         }
         let unknown = ErrorCode::UnknownTopicOrPartition;
         let topic = TopicName::new(topic).map_err(|_illegal| unknown)?;
