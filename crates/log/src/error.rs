@@ -436,12 +436,17 @@ pub enum LogError {
     },
 
     /// A batch would begin a transaction, and the log, or all logs of the directory together, have no room for another.
-    #[error("{partition} has no room for another open transaction; it can have {max}")]
+    #[error(
+        "{partition} has no room for another open transaction: a partition can have {max} of them, and all partitions of a \
+         log directory together {directory_max}"
+    )]
     TooManyTransactions {
         /// The partition.
         partition: TopicPartition,
         /// How many this log can have open.
         max: usize,
+        /// How many all logs of its directory can have open.
+        directory_max: usize,
     },
 
     /// A marker of a transaction coordinator that another one has taken over from.

@@ -53,7 +53,12 @@ impl ProducerLimits {
     /// Whether a log that has so many open transactions may have another one.
     pub(super) fn has_room_for_transaction(&self, of_log: usize) -> bool {
         let all = self.open_transactions.load(Ordering::Relaxed);
-        of_log < self.transactions_per_log_max() && all < (self.max / 2).max(1)
+        of_log < self.transactions_per_log_max() && all < self.transactions_max()
+    }
+
+    /// How many open transactions all logs together may have.
+    pub(super) fn transactions_max(&self) -> usize {
+        (self.max / 2).max(1)
     }
 
     /// How many open transactions a log may have.

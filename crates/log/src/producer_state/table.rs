@@ -239,7 +239,8 @@ impl ProducerStateTable {
         if open.is_none() && !self.limits.has_room_for_transaction(self.open.len()) {
             let partition = self.partition.clone();
             let max = self.limits.transactions_per_log_max();
-            return Err(LogError::TooManyTransactions { partition, max });
+            let directory_max = self.limits.transactions_max();
+            return Err(LogError::TooManyTransactions { partition, max, directory_max });
         }
         Ok(())
     }

@@ -120,7 +120,11 @@ async fn write_all(
             match fate {
                 Fate::Done => {}
                 Fate::Again => left.push(partition),
-                Fate::Replaced => return false,
+                Fate::Replaced => {
+                    drop(node);
+                    wait_until_replaced(shard, &partition, &marker).await;
+                    return false;
+                }
             }
         }
         if left.is_empty() || node.breaks(Mutation::MarksOnce) {
@@ -128,6 +132,25 @@ async fn write_all(
         }
         drop(node);
         sleep(backoff.pause()).await;
+    }
+}
+
+/// A partition has a marker of a later coordinator. This one is told so by the metadata, in a moment. If it never is, somebody
+/// has written a marker with an epoch that no coordinator had, and the transaction still counts as one that ends.
+async fn wait_until_replaced(
+    shard: &WeakShardHandle<TransactionShard>,
+    partition: &TopicPartition,
+    marker: &Marker,
+) {
+    sleep(PAUSE_MAX).await;
+    if shard.is_alive() {
+        tracing::warn!(
+            %partition, producer_id = %marker.producer.id, coordinator_epoch = marker.coordinator_epoch,
+            "a transaction cannot end: the partition has a marker of its producer with a later coordinator epoch"
+        );
+    }
+    while shard.is_alive() {
+        sleep(PAUSE_MAX).await;
     }
 }
 
