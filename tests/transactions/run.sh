@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Copies records by transactions while brokers are killed, with four clients: the newest protocol (Java, franz-go) and
-# the classic one (librdkafka, Sarama). SEED=N repeats a run's random choices; KILLS=N makes it longer; with the name of a
-# file it runs only that: run.sh test_hanging.py
+# Copies records by transactions while brokers of the kind $AGAINST are killed, with four clients: the newest protocol
+# (Java, franz-go) and the classic one (librdkafka, Sarama). SEED=N repeats a run's random choices; KILLS=N makes it
+# longer; with the name of a file it runs only that: AGAINST=logway run.sh test_hanging.py
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)

@@ -108,23 +108,32 @@ impl World {
         Ok(())
     }
 
-    /// Something has not come about. With what each node knows and has of the partitions that are not in sync, a line each: a
-    /// world that fails once in thousands of runs has to tell why by itself.
+    /// Something has not come about. With what there is to know of the partitions that are not in sync, or whose transactions
+    /// have not ended: a world that fails once in thousands of runs has to tell why by itself.
     pub(super) fn waited_too_long(&self, what: &str) -> Violation {
         let mut lines = what.to_owned();
-        for place in self.all_places().into_iter().filter(|place| self.is_in_sync(*place).is_err())
-        {
-            let partition = PartitionId(place.partition);
-            for served in self.clients.serving.all() {
-                let (own, image) = (served.node.settings.node_id, served.node.image());
-                let known = image.topic(place.topic).and_then(|topic| topic.partition(partition));
-                let topics = served.node.topics();
-                let topic = topics.by_name(place.topic).ok();
-                let replica = topic.as_ref().and_then(|topic| topic.replica(partition));
-                lines += &format!("\n  {place}: node {own} knows {known:?}, has {replica:?}");
+        for place in self.all_places() {
+            if self.is_in_sync(place).is_err() || self.has_ended(place).is_err() {
+                self.tell_all(place, &mut lines);
             }
         }
         Violation::new(lines)
+    }
+
+    /// What each node knows and has of a partition, a line each.
+    fn tell_all(&self, place: Place, lines: &mut String) {
+        let partition = PartitionId(place.partition);
+        for served in self.clients.serving.all() {
+            let (own, image) = (served.node.settings.node_id, served.node.image());
+            let known = image.topic(place.topic).and_then(|topic| topic.partition(partition));
+            let topics = served.node.topics();
+            let topic = topics.by_name(place.topic).ok();
+            let replica = topic.as_ref().and_then(|topic| topic.replica(partition));
+            let producers = replica.map(|replica| replica.log().producers().wait());
+            *lines += &format!(
+                "\n  {place}: node {own} knows {known:?}, has {replica:?}, with the producers {producers:?}"
+            );
+        }
     }
 
     fn is_in_sync(&self, place: Place) -> Result<(), String> {

@@ -66,17 +66,20 @@ impl World {
 
     /// Whether no transaction holds back `read_committed` readers, of any replica.
     pub(in crate::cluster) fn have_all_ended(&self) -> Result<(), String> {
-        for place in places() {
-            for served in self.clients.serving.all() {
-                let topics = served.node.topics();
-                let topic = topics.by_name(place.topic).map_err(|code| format!("{code:?}"))?;
-                let Some(replica) = topic.replica(PartitionId(place.partition)) else { continue };
-                let stable = replica.last_stable_offset().get();
-                let end = replica.log().log_end_offset();
-                if stable < end {
-                    let own = served.node.settings.node_id;
-                    return Err(format!("{place} of node {own} is stable to {stable} of {end}"));
-                }
+        places().try_for_each(|place| self.has_ended(place))
+    }
+
+    /// The same of one partition.
+    pub(in crate::cluster) fn has_ended(&self, place: Place) -> Result<(), String> {
+        for served in self.clients.serving.all() {
+            let topics = served.node.topics();
+            let topic = topics.by_name(place.topic).map_err(|code| format!("{code:?}"))?;
+            let Some(replica) = topic.replica(PartitionId(place.partition)) else { continue };
+            let stable = replica.last_stable_offset().get();
+            let end = replica.log().log_end_offset();
+            if stable < end {
+                let own = served.node.settings.node_id;
+                return Err(format!("{place} of node {own} is stable to {stable} of {end}"));
             }
         }
         Ok(())
