@@ -82,8 +82,9 @@ async fn fetch(
     let wishes: Vec<Wish<'_>> = scope.wishes.iter().map(Wish::of).collect();
     let patience = Patience { deadline: limits.deadline, hurry: context.connection.hurry.asked() };
     let find = |wish: &Wish<'_>| find(context, &limits, wish.fetch);
-    let Limits { isolation, bounds, .. } = limits;
-    let outcomes = context.read(&wishes, find, isolation, bounds, patience).await;
+    // Without a level no partition is found, and nothing is read.
+    let isolation = limits.isolation.unwrap_or(Isolation::Committed);
+    let outcomes = context.read(&wishes, find, isolation, limits.bounds, patience).await;
     let mut files = Vec::new();
     let answers = scope.wishes.iter().zip(outcomes).map(|(wish, outcome)| {
         let answer = answer(context.version, isolation, outcome, &mut files);
@@ -167,7 +168,8 @@ impl Wish<'_> {
 struct Limits {
     deadline: Instant,
     bounds: ReadBounds,
-    isolation: Isolation,
+    /// How far is read, or the code for each partition of one who asks for a level that there is not.
+    isolation: Result<Isolation, ErrorCode>,
     /// What may be fetched, or the code for each partition of one who may fetch nothing.
     grant: Result<TopicGrant, ErrorCode>,
     is_follower: bool,
@@ -190,15 +192,14 @@ impl Limits {
             replica => replica,
         };
         let is_follower = replica >= 0;
-        let isolation = isolation(request.isolation_level);
         Limits {
-            grant: isolation.and_then(|_| grant(context, is_follower)),
+            grant: grant(context, is_follower),
             deadline: Instant::now() + Duration::from_millis(wait_ms),
             bounds: ReadBounds {
                 min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
                 max_bytes,
             },
-            isolation: isolation.unwrap_or(Isolation::Committed),
+            isolation: isolation(request.isolation_level),
             is_follower,
             from: match !is_follower && context.version >= FROM_FOLLOWERS_FROM {
                 true => ReadFrom::AnyReplica,
@@ -237,6 +238,7 @@ fn find(
             code => code,
         })
     })?;
+    limits.isolation.map_err(Unread::Refused)?;
     let ReadWish { offset, leader_epoch, .. } = Wish::of(wish).read;
     if limits.is_follower {
         return Err(Unread::Refused(why_no_follower(replica, leader_epoch)));

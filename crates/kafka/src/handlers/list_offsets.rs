@@ -65,10 +65,10 @@ pub(crate) async fn handle(
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let is_repeated = asked_twice.contains(&(&*topic.name, partition.partition_index));
-            let found = match permission.and(bound) {
+            let found = match permission {
                 Err(code) => Err(code),
                 Ok(_) if is_repeated => Err(ErrorCode::InvalidRequest),
-                Ok(bound) => find(&context, &topic.name, partition, (bound, from)).await,
+                Ok(_) => find(&context, &topic.name, partition, (bound, from)).await,
             };
             partitions.push(response(partition.partition_index, found, context.version));
         }
@@ -113,7 +113,7 @@ async fn find(
     context: &RequestContext,
     topic: &str,
     asked: &ListOffsetsPartition,
-    (bound, from): (Bound, ReadFrom),
+    (bound, from): (Result<Bound, ErrorCode>, ReadFrom),
 ) -> Result<Option<TimestampedOffset>, ErrorCode> {
     if !is_known(asked.timestamp, context.version) {
         return Err(ErrorCode::UnsupportedVersion);
@@ -124,6 +124,7 @@ async fn find(
         let (_, partition) = topics.readable_by_name(context, topic, id, from, OPERATION)?;
         Arc::clone(partition)
     };
+    let bound = bound?;
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
     let is_for_consumers = bound != Bound::LogEnd;
     let is_about_the_end = !matches!(asked.timestamp, EARLIEST | EARLIEST_LOCAL);
