@@ -435,6 +435,23 @@ pub enum LogError {
         producer_id: ProducerId,
     },
 
+    /// A batch would begin a transaction, and a coordinator vouches for it that another one has taken over from: that one
+    /// may have ended the transaction. It can be asked.
+    #[error(
+        "{partition}: coordinator epoch {got} vouches for a transaction of producer {producer_id}, and is fenced: it is \
+         now {current}"
+    )]
+    StaleCoordinator {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The newest coordinator epoch that this log has seen.
+        current: i32,
+        /// The coordinator epoch of who vouches.
+        got: i32,
+    },
+
     /// A batch would begin a transaction, and the log, or all logs of the directory together, have no room for another.
     #[error(
         "{partition} has no room for another open transaction: a partition can have {max} of them, and all partitions of a \

@@ -88,6 +88,8 @@ impl From<LogError> for Failure {
             LogError::TransactionOpen { .. } | LogError::UnverifiedTransaction { .. } => {
                 ErrorCode::InvalidTxnState
             }
+            // The next try asks the coordinator that has taken over.
+            LogError::StaleCoordinator { .. } => ErrorCode::NotEnoughReplicas,
             LogError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
             // The client aborts the transaction, and may try it again.
             LogError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,

@@ -165,6 +165,7 @@ impl ProducerStateTable {
     /// |---|---|
     /// | not transactional | no open transaction of its producer; else [`LogError::TransactionOpen`] |
     /// | transactional, and none is open in its epoch | the word of the coordinator (KIP-890), which is `verification` or is not needed for this node's own; else [`LogError::UnverifiedTransaction`] |
+    /// | the same | that this coordinator is none before the one that wrote the last marker; else [`LogError::StaleCoordinator`] |
     /// | the same, of a client that raises its epoch with each transaction, and the producer is unknown | sequence 0 |
     pub fn check(
         &self,
@@ -232,9 +233,21 @@ impl ProducerStateTable {
         if open.is_some_and(|open| open.epoch == batch.epoch) {
             return Ok(());
         }
-        if verification.is_none() && origin != AppendOrigin::Coordinator {
+        if origin != AppendOrigin::Coordinator {
             let (partition, producer_id) = (self.partition.clone(), batch.producer_id);
-            return Err(LogError::UnverifiedTransaction { partition, producer_id });
+            let current = known.map_or(-1, |producer| producer.coordinator_epoch);
+            match verification.and_then(|verification| verification.vouched_by()) {
+                Some(got) if got >= current => {}
+                Some(got) => {
+                    return Err(LogError::StaleCoordinator {
+                        partition,
+                        producer_id,
+                        current,
+                        got,
+                    });
+                }
+                None => return Err(LogError::UnverifiedTransaction { partition, producer_id }),
+            }
         }
         if open.is_none() && !self.limits.has_room_for_transaction(self.open.len()) {
             let partition = self.partition.clone();

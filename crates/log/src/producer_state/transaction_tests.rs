@@ -35,10 +35,21 @@ fn batch(producer: i64, epoch: i16, sequence: i32, transactional: bool) -> Produ
 
 /// One of a client that the coordinator vouches for; the place is the sequence.
 fn verified(table: &mut ProducerStateTable, batch: ProducerBatch, at: i64) -> Result<(), LogError> {
+    vouched(table, batch, at, 5)
+}
+
+/// The same, where the coordinator has that epoch.
+fn vouched(
+    table: &mut ProducerStateTable,
+    batch: ProducerBatch,
+    at: i64,
+    coordinator_epoch: i32,
+) -> Result<(), LogError> {
     let mut all = Verifications::default();
     let producer = (batch.producer_id, batch.epoch);
     let now = std::time::Instant::now();
     let guard = all.begin(producer, batch.base_sequence, false, now).expect("there is room");
+    all.vouch(batch.producer_id, guard, coordinator_epoch);
     let verification = all.get(batch.producer_id, guard);
     let checked = table.check(&batch, AppendOrigin::Verified(guard), verification)?;
     assert_eq!(checked, SequenceCheck::Append);
@@ -143,6 +154,17 @@ fn a_coordinator_that_was_replaced_ends_nothing() {
     assert_eq!(table.open_transactions().len(), 1);
     let newer = Marker { coordinator_epoch: 6, ..marker(7, 0, Abort, 13) };
     assert!(end(&mut table, newer, V0).expect("it is newer").is_some());
+}
+
+#[test]
+fn a_coordinator_that_was_replaced_vouches_for_nothing() {
+    let mut table = table();
+    vouched(&mut table, batch(7, 0, 0, true), 10, 4).expect("nothing is known of coordinators");
+    end(&mut table, marker(7, 0, Commit, 11), V0).expect("it is the first marker");
+    let error = vouched(&mut table, batch(7, 0, 1, true), 12, 4).expect_err("there is a newer");
+    assert!(matches!(error, LogError::StaleCoordinator { current: 5, got: 4, .. }), "{error}");
+    assert_eq!(table.open_transactions().len(), 0);
+    vouched(&mut table, batch(7, 0, 1, true), 12, 5).expect("it knows what has ended");
 }
 
 #[test]

@@ -3,6 +3,10 @@
 //! Between the coordinator's word and the append, the transaction may end: its marker comes first, and what comes behind
 //! it would begin a transaction that nobody ends. So who asks is given a guard before, which a marker of the producer
 //! makes void, as in Apache Kafka (`VerificationGuard`).
+//!
+//! The marker may have come before the guard, too: a coordinator that was replaced and does not know it yet vouches for what
+//! its successor has ended. So the coordinator tells its epoch, and the log refuses the word of one that is before the
+//! epoch of the last marker. Apache Kafka does not look at that.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -29,6 +33,9 @@ pub struct Verification {
     /// It raises its epoch with each transaction, so that it begins each with sequence 0.
     raises_epoch: bool,
     begun_at: Instant,
+    /// The epoch of the latest coordinator that has vouched. What it says is true of all batches with this guard: no marker
+    /// of the producer has come since the first of them.
+    vouched_by: Option<i32>,
 }
 
 /// The producers of a log that are being verified.
@@ -39,6 +46,11 @@ pub(crate) struct Verifications {
 }
 
 impl Verification {
+    /// The epoch of the coordinator that has vouched for the producer's transaction; `None` while none has.
+    pub(crate) fn vouched_by(&self) -> Option<i32> {
+        self.vouched_by
+    }
+
     /// The sequence with which a producer that nothing is known of may begin, if it wants to begin with `got`.
     pub(crate) fn first_sequence(&self, got: Sequence) -> Sequence {
         match self.raises_epoch {
@@ -73,6 +85,7 @@ impl Verifications {
             lowest_sequence: sequence,
             raises_epoch,
             begun_at: now,
+            vouched_by: None,
         });
         if verification.guard == next {
             self.last_guard += 1;
@@ -86,6 +99,19 @@ impl Verifications {
         verification.raises_epoch |= raises_epoch;
         verification.begun_at = now;
         Some(verification.guard)
+    }
+
+    /// The coordinator of this epoch has vouched for what was asked with the guard.
+    pub(crate) fn vouch(
+        &mut self,
+        producer_id: ProducerId,
+        guard: VerificationGuard,
+        coordinator_epoch: i32,
+    ) {
+        let known = self.by_producer.get_mut(&producer_id).filter(|known| known.guard == guard);
+        if let Some(known) = known {
+            known.vouched_by = known.vouched_by.max(Some(coordinator_epoch));
+        }
     }
 
     /// What is known of a producer, if the guard is still good.
@@ -134,6 +160,23 @@ mod tests {
         assert_eq!(all.get(ONE.0, guard), None);
         let again = all.begin(ONE, Sequence(0), false, now).expect("there is room");
         assert_ne!(again, guard, "no guard is given twice");
+    }
+
+    #[test]
+    fn the_latest_coordinator_that_vouches_counts() {
+        let (mut all, now) = (Verifications::default(), Instant::now());
+        let guard = all.begin(ONE, Sequence(0), false, now).expect("there is room");
+        let vouched_by = |all: &Verifications| all.get(ONE.0, guard).expect("good").vouched_by();
+        assert_eq!(vouched_by(&all), None);
+        for (epoch, latest) in [(4, 4), (6, 6), (5, 6)] {
+            all.vouch(ONE.0, guard, epoch);
+            assert_eq!(vouched_by(&all), Some(latest));
+        }
+        all.end(ONE.0);
+        let next = all.begin(ONE, Sequence(0), false, now).expect("there is room");
+        all.vouch(ONE.0, guard, 9);
+        let known = all.get(ONE.0, next).expect("it is good");
+        assert_eq!(known.vouched_by(), None, "it vouched for what has ended");
     }
 
     #[test]

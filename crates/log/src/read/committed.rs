@@ -70,8 +70,9 @@ impl Log {
     }
 
     /// Begins to verify that this partition is part of a producer's transaction: to be called *before* the coordinator is
-    /// asked. The batch is then appended with [`AppendOrigin::Verified`](crate::AppendOrigin::Verified), which is refused if
-    /// a marker of the producer was appended meanwhile ([`LogError::UnverifiedTransaction`], KIP-890).
+    /// asked. Where it vouches, that is told by [`Log::vouch`](crate::Log::vouch). The batch is then appended with
+    /// [`AppendOrigin::Verified`](crate::AppendOrigin::Verified), which is refused if a marker of the producer was appended
+    /// meanwhile ([`LogError::UnverifiedTransaction`], KIP-890).
     ///
     /// `sequence` is the batch's first; `raises_epoch` says that the client raises its epoch with each transaction
     /// (transaction version 2), and so begins each with sequence 0. `None` while too many producers are being verified:
@@ -87,6 +88,15 @@ impl Log {
         self.state()
             .transactions()
             .with_verifications(|all| all.begin(producer, sequence, raises_epoch, Instant::now()))
+    }
+
+    /// Says that the coordinator, in its epoch, vouches for what it was asked with the guard. A guard that nobody has vouched
+    /// for is refused, and so is one that only a coordinator before the last marker's has vouched for
+    /// ([`LogError::StaleCoordinator`]).
+    pub fn vouch(&self, producer_id: ProducerId, guard: VerificationGuard, coordinator_epoch: i32) {
+        self.state()
+            .transactions()
+            .with_verifications(|all| all.vouch(producer_id, guard, coordinator_epoch));
     }
 }
 

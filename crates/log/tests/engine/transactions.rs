@@ -402,7 +402,9 @@ fn a_marker_that_is_copied_ends_what_was_verified() {
     let bench = Bench::new(1);
     let (producer, epoch) = (ProducerId(7), ProducerEpoch(0));
     let guard = bench.log.begin_verification(producer, epoch, Sequence(0), false);
-    let origin = AppendOrigin::Verified(guard.expect("there is room"));
+    let guard = guard.expect("there is room");
+    bench.log.vouch(producer, guard, 9);
+    let origin = AppendOrigin::Verified(guard);
     // Another broker led meanwhile, and ended the transaction.
     let copied = vec![marker(7, 0, TransactionOutcome::Abort)];
     bench.log.append_copied(copied).wait().expect("is written");

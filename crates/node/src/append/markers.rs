@@ -203,13 +203,17 @@ mod tests {
         let log = replica.log();
         let begin = || {
             let guard = log.begin_verification(ProducerId(7), ProducerEpoch(0), Sequence(0), true);
-            AppendOrigin::Verified(guard.expect("there is room"))
+            guard.expect("there is room")
+        };
+        let vouch = |guard, coordinator_epoch| {
+            log.vouch(ProducerId(7), guard, coordinator_epoch);
+            AppendOrigin::Verified(guard)
         };
         let put = |origin: AppendOrigin| {
             let appended = replica.append(vec![data(0)], origin).future.wait();
             appended.map_err(|error| Failure::from(error).code)
         };
-        let late = begin();
+        let late = vouch(begin(), 5);
         let classic = Marker { version: TransactionVersion::CLASSIC, ..abort(0, 5) };
         assert_eq!(end(&replica, classic).await, Ok(()));
         let refused = ErrorCode::InvalidTxnState;
@@ -217,6 +221,12 @@ mod tests {
         assert_eq!(put(AppendOrigin::Client).expect_err("nobody vouches"), refused);
         assert!(!log.has_open_transaction(ProducerId(7), ProducerEpoch(0)));
         let asked_again = begin();
+        let unasked = AppendOrigin::Verified(asked_again);
+        assert_eq!(put(unasked).expect_err("nobody vouches yet"), refused);
+        // It ended the transaction before the guard was there, and the one before it has not heard of that.
+        let replaced = vouch(asked_again, 4);
+        assert_eq!(put(replaced).expect_err("it was replaced"), ErrorCode::NotEnoughReplicas);
+        let asked_again = vouch(asked_again, 5);
         // By the newer protocol a marker has the epoch of what comes next: this is the one before, once more.
         assert_eq!(end(&replica, abort(0, 5)).await, Ok(()));
         put(asked_again).expect("that was not ended");

@@ -144,6 +144,11 @@ impl<M: StateMachine> ShardHandle<M> {
             && !self.commands.is_closed()
     }
 
+    /// The leader epoch that the shard is of.
+    pub(crate) fn epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
     /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
     pub(crate) fn send(&self, command: Command<M>) {
         let _ = self.commands.send(command);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use logway_coordinator::StateMachine;
-use logway_model::{DirectoryId, PartitionId};
+use logway_model::{DirectoryId, LeaderEpoch, PartitionId};
 use logway_wire::WireString;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -73,6 +73,11 @@ impl<M: StateMachine> ShardTable<M> {
     /// afterwards.
     pub(crate) fn ask(&self, name: &str, question: Question<M>) -> Pending<M> {
         Pending::of(self.shard_of(&self.all(), name), question)
+    }
+
+    /// The leader epoch of the shard of a name, if it is here.
+    pub(crate) fn epoch_of(&self, name: &str) -> Option<LeaderEpoch> {
+        self.shard_of(&self.all(), name).map(ShardHandle::epoch)
     }
 
     /// Asks the shard of a partition.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use logway_coordinator::transactions::{TransactionReply, TransactionRequest};
-use logway_model::{BrokerId, ErrorCode, TopicPartition, TransactionVersion};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, TopicPartition, TransactionVersion};
 
 use super::ending::StartedEnd;
-use super::message::{Join, Request, encode_codes};
+use super::message::{Join, Joined, Request, encode_codes};
 use crate::Node;
 
 /// What another node has asked, and what was begun of it when it came.
@@ -41,15 +41,24 @@ impl Node {
         self: &Arc<Self>,
         taken: TakenRequest,
     ) -> Vec<u8> {
-        let outcomes = match taken.0 {
-            Taken::Join(join) => self.join_here(join).await,
-            Taken::Markers(started) => self.finish_markers(started).await,
-        };
-        encode_codes(&outcomes)
+        match taken.0 {
+            Taken::Join(join) => self.join_here(join).await.encode(),
+            Taken::Markers(started) => encode_codes(&self.finish_markers(started).await),
+        }
     }
 
     /// Has the coordinator, which is here, say whether partitions are part of a transaction.
-    pub(super) async fn join_here(self: &Arc<Self>, join: Join) -> Vec<Result<(), ErrorCode>> {
+    pub(super) async fn join_here(self: &Arc<Self>, join: Join) -> Joined {
+        // Taken before the shard is asked: the one that answers is this, or a later one.
+        let epoch = self.transactions.epoch_of(&join.transactional_id);
+        let outcomes = match epoch {
+            Some(_) => self.ask_shard(join).await,
+            None => vec![Err(ErrorCode::NotCoordinator); join.partitions.len()],
+        };
+        Joined { coordinator_epoch: epoch.unwrap_or(LeaderEpoch::NONE).0, outcomes }
+    }
+
+    async fn ask_shard(self: &Arc<Self>, join: Join) -> Vec<Result<(), ErrorCode>> {
         let Join { transactional_id, producer, adds, partitions } = join;
         let count = partitions.len();
         // A marker could not find its way to a partition that is not known here yet.

@@ -9,14 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_coordinator::TxnOffsetCommit;
+use bytes::Bytes;
 use logway_coordinator::transactions::Producer;
+use logway_coordinator::{Marker, TxnOffsetCommit};
 use logway_log::VerificationGuard;
-use logway_model::{BrokerId, ErrorCode, Sequence, TopicPartition};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Sequence, TopicPartition};
 use logway_peers::{Kind, Lane};
 use tokio::time::{Instant, sleep};
 
-use super::message::{Join, Request, decode_codes};
+use super::message::{Join, Joined, Request, decode_codes};
 use crate::Node;
 use crate::cluster::{Mutation, node_address};
 use crate::failure::Failure;
@@ -121,58 +122,79 @@ impl Node {
                 adds: claim.adds_partitions,
                 partitions: indexes.iter().map(partition).collect(),
             };
-            for (index, outcome) in indexes.into_iter().zip(self.ask_coordinator(join).await) {
-                match outcome {
-                    Err(ErrorCode::ProducerFenced) if self.breaks(Mutation::VouchesForFenced) => {}
-                    Err(code) => outcomes[index] = Err(code),
-                    Ok(()) => {}
+            let Joined { coordinator_epoch, outcomes: joined } = self.ask_coordinator(join).await;
+            for (index, joined) in indexes.into_iter().zip(joined) {
+                let vouches_anyway = joined == Err(ErrorCode::ProducerFenced)
+                    && self.breaks(Mutation::VouchesForFenced);
+                match (&mut outcomes[index], joined) {
+                    (outcome, Err(code)) if !vouches_anyway => *outcome = Err(code),
+                    (Ok(Some(guard)), _) => {
+                        let log = parts[index].replica.log();
+                        log.vouch(producer.id, *guard, coordinator_epoch);
+                    }
+                    _ => {}
                 }
             }
         }
         outcomes
     }
 
-    async fn ask_coordinator(self: &Arc<Self>, join: Join) -> Vec<Result<(), ErrorCode>> {
+    async fn ask_coordinator(self: &Arc<Self>, join: Join) -> Joined {
         let count = join.partitions.len();
-        let unavailable = || vec![Err(ErrorCode::CoordinatorNotAvailable); count];
+        let unavailable = || Joined {
+            coordinator_epoch: LeaderEpoch::NONE.0,
+            outcomes: vec![Err(ErrorCode::CoordinatorNotAvailable); count],
+        };
         let Some((_, broker)) = self.transaction_coordinator(&join.transactional_id) else {
             return unavailable();
         };
         if broker == self.settings.node_id {
             return self.join_here(join).await;
         }
-        let answer = self.call_about_transactions(broker, Request::Join(join), ANSWER_MAX);
-        answer.await.unwrap_or_else(|failure| {
+        let calling = self.call_about_transactions(broker, Request::Join(join), ANSWER_MAX);
+        let answer = calling.await.and_then(|answer| {
+            Joined::decode(&answer, count).ok_or_else(|| unreachable(ANSWER_LENGTH))
+        });
+        answer.unwrap_or_else(|failure| {
             tracing::warn!(%broker, reason = failure.message, "the coordinator of a transaction \
                 does not answer");
             unavailable()
         })
     }
 
-    /// Asks another node.
-    pub(super) async fn call_about_transactions(
+    /// Has another node write markers.
+    pub(super) async fn send_markers(
+        &self,
+        broker: BrokerId,
+        markers: Vec<(TopicPartition, Marker)>,
+        time_max: Duration,
+    ) -> Result<Vec<Result<(), ErrorCode>>, Failure> {
+        let count = markers.len();
+        let answer = self.call_about_transactions(broker, Request::Markers(markers), time_max);
+        decode_codes(&answer.await?, count).ok_or_else(|| unreachable(ANSWER_LENGTH))
+    }
+
+    async fn call_about_transactions(
         &self,
         broker: BrokerId,
         request: Request,
         time_max: Duration,
-    ) -> Result<Vec<Result<(), ErrorCode>>, Failure> {
-        let unreachable =
-            |message: String| Failure::new(ErrorCode::CoordinatorNotAvailable, message);
+    ) -> Result<Bytes, Failure> {
         let address = node_address(&self.image(), broker);
         let (Some(cluster), Some(address)) = (&self.cluster, address) else {
             return Err(unreachable(format!("broker {broker} has no address for nodes")));
         };
-        let count = match &request {
-            Request::Join(join) => join.partitions.len(),
-            Request::Markers(markers) => markers.len(),
-        };
         let payload = request.encode();
         let calling =
             cluster.carrier.request(&address, Lane::Clients, Kind::Transactions, payload, time_max);
-        let answer = calling.await.map_err(|error| unreachable(error.to_string()))?;
-        decode_codes(&answer, count)
-            .ok_or_else(|| unreachable("the answer is not as long as the question".to_owned()))
+        calling.await.map_err(|error| unreachable(error.to_string()))
     }
+}
+
+const ANSWER_LENGTH: &str = "the answer is not as long as the question";
+
+fn unreachable(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::CoordinatorNotAvailable, message)
 }
 
 impl TransactionPart {

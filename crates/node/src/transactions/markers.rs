@@ -15,7 +15,6 @@ use logway_model::{BrokerId, ErrorCode, TopicPartition};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::sleep;
 
-use super::message::Request;
 use crate::Node;
 use crate::backoff::Backoff;
 use crate::cluster::Mutation;
@@ -247,7 +246,7 @@ async fn send_queued(
 
 async fn call(node: &Arc<Node>, broker: BrokerId, queued: Vec<Queued>) {
     let asked = queued.iter().map(|it| (it.partition.clone(), it.marker)).collect();
-    let answer = node.call_about_transactions(broker, Request::Markers(asked), ANSWER_MAX).await;
+    let answer = node.send_markers(broker, asked, ANSWER_MAX).await;
     let outcomes = answer.unwrap_or_else(|failure| {
         tracing::warn!(%broker, reason = failure.message, "a node takes no transaction markers");
         vec![Err(failure.code); queued.len()]

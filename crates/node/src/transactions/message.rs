@@ -23,7 +23,8 @@
 //! | 2 | version | of the transaction |
 //! | 2 + N + 4 | partition | as above |
 //!
-//! The reply has the code of an error for each partition, 0 for none, in 2 bytes.
+//! The reply has the code of an error for each partition, 0 for none, in 2 bytes. That of a coordinator has its epoch before
+//! them, in 4.
 
 use bytes::{Buf, BufMut, Bytes};
 use logway_coordinator::Marker;
@@ -108,6 +109,30 @@ impl Request {
 pub(super) fn encode_codes(outcomes: &[Result<(), ErrorCode>]) -> Vec<u8> {
     let code = |outcome: &Result<(), ErrorCode>| outcome.err().map_or(0, ErrorCode::code);
     outcomes.iter().flat_map(|outcome| code(outcome).to_be_bytes()).collect()
+}
+
+/// What a coordinator says of partitions.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Joined {
+    /// The leader epoch in which it said so, or an earlier one.
+    pub(super) coordinator_epoch: i32,
+    /// As many as were asked about.
+    pub(super) outcomes: Vec<Result<(), ErrorCode>>,
+}
+
+impl Joined {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.coordinator_epoch.to_be_bytes().to_vec();
+        bytes.extend(encode_codes(&self.outcomes));
+        bytes
+    }
+
+    /// `None` if there are not as many as were asked for.
+    pub(super) fn decode(bytes: &Bytes, count: usize) -> Option<Joined> {
+        let mut rest = bytes.clone();
+        let coordinator_epoch = rest.try_get_i32().ok()?;
+        Some(Joined { coordinator_epoch, outcomes: decode_codes(&rest, count)? })
+    }
 }
 
 /// `None` if there are not as many as were asked for.
@@ -214,7 +239,12 @@ mod tests {
     fn codes_come_back_whole() {
         let outcomes = vec![Ok(()), Err(ErrorCode::ProducerFenced)];
         let bytes = Bytes::from(encode_codes(&outcomes));
-        assert_eq!(decode_codes(&bytes, 2), Some(outcomes));
+        assert_eq!(decode_codes(&bytes, 2), Some(outcomes.clone()));
         assert_eq!(decode_codes(&bytes, 1), None);
+        let joined = Joined { coordinator_epoch: 7, outcomes };
+        let bytes = Bytes::from(joined.encode());
+        assert_eq!(Joined::decode(&bytes, 2), Some(joined));
+        assert_eq!(Joined::decode(&bytes, 1), None);
+        assert_eq!(Joined::decode(&bytes.slice(..3), 0), None);
     }
 }

@@ -22,7 +22,7 @@ use logway_coordinator::transactions::{
 };
 use logway_coordinator::{Client, GroupMemory, partition_of_transactional_id};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{BrokerId, ErrorCode, PartitionId, ProducerId};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, PartitionId, ProducerId};
 use logway_record::Compression;
 
 use crate::Node;
@@ -97,6 +97,11 @@ impl TransactionCoordinator {
     /// Asks the shard of a transactional id. The order of calls is the order in which the shard is asked.
     pub fn ask(&self, id: &str, question: Question) -> Pending {
         self.shards.ask(id, question)
+    }
+
+    /// The leader epoch of the shard of a transactional id, if it is here.
+    fn epoch_of(&self, id: &str) -> Option<LeaderEpoch> {
+        self.shards.epoch_of(id)
     }
 
     /// Asks the shard of a transactional id how large its answer would be.
