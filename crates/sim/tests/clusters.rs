@@ -42,7 +42,12 @@ fn worlds_that_are_made_for_a_rule_keep_it_and_miss_it() {
     if let Err(violation) = run_directed(0, None) {
         panic!("{violation}\nhint: `cargo clusterworlds --directed --seeds 1` lives it again");
     }
-    for name in ["telling the lives of replicas", "waiting until a marker is replicated"] {
+    let names = [
+        "telling the lives of replicas",
+        "waiting until a marker is replicated",
+        "looking at who vouches",
+    ];
+    for name in names {
         assert_missed(&["--directed", "--seeds", "1"], name);
     }
 }

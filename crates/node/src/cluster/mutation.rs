@@ -42,6 +42,8 @@ pub enum Mutation {
     EndsForAnybody,
     /// A leader takes the first records of a transaction also from a producer that is fenced, as the coordinator says.
     VouchesForFenced,
+    /// A leader takes the first records of a transaction whatever epoch the coordinator has that vouches for them.
+    BelievesReplaced,
     /// A node begins a call that its caller has given up, behind what the caller has asked for since. A simulation's network
     /// brings such calls: connections do not (`logway_peers`).
     BeginsWhatWasGivenUp,

@@ -123,6 +123,10 @@ impl Node {
                 partitions: indexes.iter().map(partition).collect(),
             };
             let Joined { coordinator_epoch, outcomes: joined } = self.ask_coordinator(join).await;
+            let coordinator_epoch = match self.breaks(Mutation::BelievesReplaced) {
+                true => i32::MAX,
+                false => coordinator_epoch,
+            };
             for (index, joined) in indexes.into_iter().zip(joined) {
                 let vouches_anyway = joined == Err(ErrorCode::ProducerFenced)
                     && self.breaks(Mutation::VouchesForFenced);

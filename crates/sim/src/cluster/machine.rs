@@ -46,6 +46,12 @@ impl Serving {
         self.lock().get(&number).cloned()
     }
 
+    /// Of these, one alone, if it serves. Who serves later is not known.
+    pub(super) fn only(&self, number: usize) -> Serving {
+        let served = self.get(number).map(|served| (number, served));
+        Serving(Arc::new(Mutex::new(served.into_iter().collect())))
+    }
+
     pub(super) fn all(&self) -> Vec<Served> {
         self.lock().values().cloned().collect()
     }

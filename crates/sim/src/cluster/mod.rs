@@ -114,6 +114,9 @@ pub fn run_directed(
     let plan = Plan { nodes: 5, ..Plan::calm() };
     let of_markers = World::planned(plan, Rng::new(seed), mutation);
     report += run(seed, of_markers, async |world| world.lose_a_marker().await)?;
+    let plan = Plan { nodes: 5, ..Plan::calm() };
+    let of_coordinators = World::planned(plan, Rng::new(seed), mutation);
+    report += run(seed, of_coordinators, async |world| world.ask_a_replaced().await)?;
     Ok(report)
 }
 

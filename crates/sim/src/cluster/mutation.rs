@@ -39,6 +39,7 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     in_transactions("telling groups of the ends of transactions", Mutation::MarksBehindGroups),
     in_transactions("looking at who ends a transaction", Mutation::EndsForAnybody),
     in_transactions("refusing records of fenced producers", Mutation::VouchesForFenced),
+    in_transactions("looking at who vouches", Mutation::BelievesReplaced),
     in_transactions("forgetting calls that were given up", Mutation::BeginsWhatWasGivenUp),
     in_transactions("a last stable offset", Mutation::ReadsUnstable),
     in_transactions("telling what was aborted", Mutation::ForgetsAborted),

@@ -41,6 +41,11 @@ impl Clients {
         self.next_number.fetch_add(1, Ordering::SeqCst)
     }
 
+    /// The same clients, where they know of one node alone: what they ask for is done if that one leads.
+    pub(super) fn of_node(&self, number: usize) -> Clients {
+        Clients { serving: self.serving.only(number), ..self.clone() }
+    }
+
     pub(super) fn any_node(&self, random: &mut Rng) -> Option<Served> {
         let mut nodes = self.serving.all();
         (!nodes.is_empty()).then(|| nodes.swap_remove(random.below(nodes.len())))

@@ -7,8 +7,6 @@
 use std::time::Duration;
 
 use logway_log::fs::sim::Rng;
-use logway_metadata::controller::NewTopic;
-use logway_model::BrokerId;
 
 use super::{STEP_MAX, TRIES};
 use crate::cluster::life::End;
@@ -16,7 +14,7 @@ use crate::cluster::oracle::Place;
 use crate::cluster::patience::Patience;
 use crate::cluster::report::ClusterReport;
 use crate::cluster::transactions::TransactionalProducer;
-use crate::cluster::transactions::topics::{PARTITIONS, TOPIC, TOPIC_PLAN, coordinator_topics};
+use crate::cluster::transactions::topics::TOPIC;
 use crate::cluster::world::{World, node_number};
 use crate::violation::{Violation, ensure};
 
@@ -46,7 +44,9 @@ impl World {
     pub(in crate::cluster) async fn lose_a_marker(&mut self) -> Result<ClusterReport, Violation> {
         self.found().await?;
         self.create_topics().await?;
-        self.create_transactional().await?;
+        let [first, second] = FOLLOWERS;
+        let written = [LEADER, first, second];
+        self.create_transactional([COORDINATOR, SPARE, LEADER], written).await?;
         let mut was_to_the_point = false;
         for _ in 0..TRIES {
             self.have_lead(LEADER, PLACE).await?;
@@ -62,24 +62,6 @@ impl World {
         self.until("the transaction has ended", ENDED_WITHIN, World::have_all_ended).await?;
         self.end().await?;
         Ok(self.clients.oracle.report())
-    }
-
-    /// Makes what transactions need, each in its place.
-    async fn create_transactional(&mut self) -> Result<(), Violation> {
-        let served = self.first_node()?;
-        let placed = |topic: NewTopic, nodes: [usize; 3]| {
-            let replicas: Vec<BrokerId> = nodes.map(node_number).to_vec();
-            let assignments = (0..PARTITIONS).map(|number| (number, replicas.clone())).collect();
-            NewTopic { num_partitions: -1, replication_factor: -1, assignments, ..topic }
-        };
-        let of_coordinators = coordinator_topics(&served.node.settings);
-        let of_coordinators =
-            of_coordinators.map(|topic| placed(topic, [COORDINATOR, SPARE, LEADER]));
-        let [first, second] = FOLLOWERS;
-        let written = placed(self.new_topic(&TOPIC_PLAN), [LEADER, first, second]);
-        self.submit_topics(of_coordinators.into_iter().chain([written]).collect()).await?;
-        self.plan.has_transactions = true;
-        self.until("all are in sync", STEP_MAX, |world| world.are_all_in_sync()).await
     }
 
     /// Whether the leader ended with a marker that nobody else has, while others were in sync.

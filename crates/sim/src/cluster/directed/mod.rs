@@ -3,18 +3,22 @@
 //! | module | the rule |
 //! |---|---|
 //! | `lives` | what a leader remembers of a replica's last life is nothing |
+//! | `coordinators` | a coordinator that was replaced vouches for nothing that has ended |
 //! | `markers` | a marker is written when other replicas have it |
 
+mod coordinators;
 mod lives;
 mod markers;
 
 use std::time::Duration;
 
+use logway_metadata::controller::NewTopic;
 use logway_metadata::image::PartitionImage;
-use logway_model::{Offset, PartitionId};
+use logway_model::{BrokerId, Offset, PartitionId};
 
 use super::moves::favour;
 use super::oracle::Place;
+use super::transactions::topics::{PARTITIONS, TOPIC_PLAN, coordinator_topics};
 use super::world::{World, node_number};
 use crate::violation::Violation;
 
@@ -35,6 +39,26 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Makes what transactions need: the topics of coordinators on some nodes, and what is written to on others.
+    async fn create_transactional(
+        &mut self,
+        coordinators: [usize; 3],
+        written: [usize; 3],
+    ) -> Result<(), Violation> {
+        let served = self.first_node()?;
+        let placed = |topic: NewTopic, nodes: [usize; 3]| {
+            let replicas: Vec<BrokerId> = nodes.map(node_number).to_vec();
+            let assignments = (0..PARTITIONS).map(|number| (number, replicas.clone())).collect();
+            NewTopic { num_partitions: -1, replication_factor: -1, assignments, ..topic }
+        };
+        let of_coordinators = coordinator_topics(&served.node.settings);
+        let of_coordinators = of_coordinators.map(|topic| placed(topic, coordinators));
+        let written = placed(self.new_topic(&TOPIC_PLAN), written);
+        self.submit_topics(of_coordinators.into_iter().chain([written]).collect()).await?;
+        self.plan.has_transactions = true;
+        self.until("all are in sync", STEP_MAX, |world| world.are_all_in_sync()).await
     }
 
     fn controller(&self) -> Option<usize> {

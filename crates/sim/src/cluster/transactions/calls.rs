@@ -102,14 +102,18 @@ async fn ask<T: Send + 'static, F: Future<Output = Result<T, ErrorCode>> + Send 
     }
 }
 
+/// Where the transactions of an id are coordinated.
+pub(in crate::cluster) fn coordinator_place(owner: usize) -> Place {
+    place_of(TRANSACTIONS_TOPIC, &transactional_id(owner), partition_of_transactional_id)
+}
+
 async fn ask_coordinator(
     clients: &Clients,
     random: &mut Rng,
     owner: usize,
     request: impl Fn(Option<ProducerId>) -> TransactionRequest + Send + Sync + 'static,
 ) -> Result<TransactionReply, Refusal> {
-    let id = transactional_id(owner);
-    let place = place_of(TRANSACTIONS_TOPIC, &id, partition_of_transactional_id);
+    let (id, place) = (transactional_id(owner), coordinator_place(owner));
     let work = |node: Arc<Node>| async move { node.ask_transactions(&id, request).await };
     ask(clients, random, place, work).await.map(|(_, reply)| reply)
 }

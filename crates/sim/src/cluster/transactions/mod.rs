@@ -29,5 +29,6 @@ mod producer;
 pub(super) mod topics;
 mod view;
 
+pub(super) use calls::coordinator_place;
 pub(super) use ledger::Ledger;
 pub(super) use producer::TransactionalProducer;

@@ -74,6 +74,16 @@ impl TransactionalProducer {
         }
     }
 
+    /// The same, by the older protocol.
+    pub(in crate::cluster) fn older(self) -> TransactionalProducer {
+        TransactionalProducer { version: TransactionVersion::CLASSIC, ..self }
+    }
+
+    /// The same, with other nodes that it can ask.
+    pub(in crate::cluster) fn asking(self, clients: Clients) -> TransactionalProducer {
+        TransactionalProducer { clients, ..self }
+    }
+
     /// The same, but that some of its incarnations speak the older protocol.
     pub(super) fn older_at_times(self, is_older_at_times: bool) -> TransactionalProducer {
         TransactionalProducer { is_older_at_times, ..self }
@@ -165,6 +175,21 @@ impl TransactionalProducer {
         partition: usize,
         time_max: Duration,
     ) -> Option<(u64, Producer)> {
+        let (number, producer) = self.become_producer(time_max).await?;
+        self.write(number, producer, partition).await.then_some((number, producer))
+    }
+
+    /// Becomes the producer of the id, and begins a transaction, by the older protocol, by adding a partition.
+    pub(in crate::cluster) async fn open_unwritten(
+        &mut self,
+        place: Place,
+        time_max: Duration,
+    ) -> Option<(u64, Producer)> {
+        let (number, producer) = self.become_producer(time_max).await?;
+        self.add(producer, place).await.then_some((number, producer))
+    }
+
+    async fn become_producer(&mut self, time_max: Duration) -> Option<(u64, Producer)> {
         let timeout_ms = i32::try_from(time_max.as_millis()).unwrap_or(i32::MAX);
         let mut patience = Patience::new(time_max);
         let producer = loop {
@@ -175,8 +200,14 @@ impl TransactionalProducer {
             }
         };
         self.clients.ledger.fence(producer);
-        let number = self.begin();
-        self.write(number, producer, partition).await.then_some((number, producer))
+        Some((self.begin(), producer))
+    }
+
+    /// Aborts a transaction. Whether that is done.
+    pub(in crate::cluster) async fn abort(&mut self, producer: Producer) -> bool {
+        let is_aborted = self.end(producer, TransactionOutcome::Abort).await.is_some();
+        self.clients.oracle.count(|report| report.transactions_aborted += u64::from(is_aborted));
+        is_aborted
     }
 
     /// Commits a transaction. Gives who the producer is behind it; `None` if that is not known.
@@ -267,7 +298,12 @@ impl TransactionalProducer {
     }
 
     /// Writes a batch. Whether it is acknowledged.
-    async fn write(&mut self, number: u64, producer: Producer, partition: usize) -> bool {
+    pub(in crate::cluster) async fn write(
+        &mut self,
+        number: u64,
+        producer: Producer,
+        partition: usize,
+    ) -> bool {
         let place = Place { topic: TOPIC, partition: i32::try_from(partition).unwrap_or(0) };
         if !self.add(producer, place).await {
             return false;
