@@ -12,7 +12,7 @@ use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord};
 use crate::settings::broker::broker_setting;
 use crate::settings::client_metrics::client_metrics_setting;
-use crate::settings::group::group_setting;
+use crate::settings::group::{check_group_overrides, group_setting};
 use crate::settings::topic::topic_setting;
 use crate::settings::{BrokerSettings, Setting, TimestampType, TopicSettings, Update};
 
@@ -131,8 +131,13 @@ pub(super) fn change_records(
     let set = set.map(|(name, value)| record(name, Some(value)));
     let mut records: Vec<MetadataRecord> = removed.chain(set).collect();
 
-    if matches!(resource, ConfigResource::Group(_) | ConfigResource::ClientMetrics(_)) {
-        return Ok(records);
+    match resource {
+        ConfigResource::Group(_) => {
+            let checked = check_group_overrides(present, wanted, &broker.groups);
+            return checked.map(|()| records).map_err(|error| refusal(resource, error));
+        }
+        ConfigResource::ClientMetrics(_) => return Ok(records),
+        _ => {}
     }
     let changed = image.apply(&records)?;
     if matches!(resource, ConfigResource::Broker(_) | ConfigResource::BrokerDefault) {

@@ -4,12 +4,55 @@
 //! Those of consumer groups (KIP-848) and of streams groups (KIP-1071) have their effect. The others are about a protocol
 //! that this broker does not serve yet, and are kept for the day when it does. Of `share.auto.offset.reset` the durations are refused.
 
+use super::broker_settings::GroupCoordinatorSettings;
 use super::definition::{Kind, Setting, look_up};
 use crate::error::MetadataError;
+use crate::image::Overrides;
 
 /// The group setting of a name, or the error that says so and which name comes close.
 pub fn group_setting(name: &str) -> Result<&'static Setting, MetadataError> {
     look_up(GROUP_SETTINGS, "group", name)
+}
+
+/// Checks what a group is to have against the broker's bounds, as Kafka 4.3 does: what is new in it, and that a member has
+/// time for more than one heartbeat. Bounds that changed later say what counts of it.
+pub(crate) fn check_group_overrides(
+    present: &Overrides,
+    wanted: &Overrides,
+    broker: &GroupCoordinatorSettings,
+) -> Result<(), MetadataError> {
+    let (consumer, streams) = (&broker.consumer, &broker.streams);
+    let standbys = [streams.standby_replicas, 0, streams.standby_replicas_max];
+    let bounded = [
+        (CONSUMER_HEARTBEAT_SETTING, consumer.heartbeat_interval_ms),
+        (CONSUMER_SESSION_SETTING, consumer.session_timeout_ms),
+        (CONSUMER_ASSIGNMENT_SETTING, consumer.assignment_interval_ms),
+        (STREAMS_HEARTBEAT_SETTING, streams.heartbeat_interval_ms),
+        (STREAMS_SESSION_SETTING, streams.session_timeout_ms),
+        (STREAMS_ASSIGNMENT_SETTING, streams.assignment_interval_ms),
+        (STREAMS_STANDBYS_SETTING, standbys),
+    ];
+    for (name, [_, least, most]) in bounded {
+        let Some(value) = wanted.get(name).filter(|value| present.get(name) != Some(*value)) else {
+            continue;
+        };
+        if !value.parse().is_ok_and(|value: u32| (least..=most).contains(&value)) {
+            let reason = format!("the broker allows {least} to {most}");
+            return Err(group_setting(name)?.invalid(value, reason));
+        }
+    }
+    let of = |name: &str, [given, least, most]: [u32; 3]| {
+        let set = wanted.get(name).and_then(|value| value.parse::<u32>().ok());
+        set.map_or(given, |set| set.max(least).min(most))
+    };
+    for (session, heartbeat) in [(bounded[1], bounded[0]), (bounded[4], bounded[3])] {
+        let timeout = of(session.0, session.1);
+        if timeout <= of(heartbeat.0, heartbeat.1) {
+            let reason = format!("it must be greater than {}", heartbeat.0);
+            return Err(group_setting(session.0)?.invalid(&timeout.to_string(), reason));
+        }
+    }
+    Ok(())
 }
 
 const NO_PROTOCOL: &str = "groups of this protocol do not exist yet";
