@@ -18,8 +18,8 @@ DESCRIBE_QUORUM = 55
 NEVER_SEEN = {
     "cluster health": {".leaderless_partitions[].", ".under_replicated_partitions[]."},
     "cluster remove": {".under_min_isr_partitions[].", ".under_replicated_partitions[]."},
-    "group describe": {".[].members[]."},
-    "group describe --watch": {".[].members[]."},
+    "group describe": {".[].members[].", ".[].subtopologies[]."},
+    "group describe --watch": {".[].members[].", ".[].subtopologies[]."},
     "log verify": {".[].problems[]."},
 }
 

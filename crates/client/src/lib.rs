@@ -52,8 +52,9 @@ pub use delay::{Delay, DelayObserver};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
 pub use group::{
-    CommitOutcomes, CommittedOffset, GroupConsumer, GroupDescription, GroupEvent, GroupMember,
-    GroupOptions, GroupType, ListedGroup,
+    CommitOutcomes, CommittedOffset, GroupConsumer, GroupDescription, GroupEpochs, GroupEvent,
+    GroupMember, GroupOptions, GroupType, ListedGroup, Processing, StreamsTopology, Subtopology,
+    Tasks,
 };
 pub use isolation::Isolation;
 pub use logway_wire::UnreadAge;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use logway_model::{ErrorCode, TopicPartition};
 use logway_wire::messages::consumer_group_describe_response::{
-    DescribedGroup as ConsumerGroup, Member as ConsumerMember,
+    Assignment as ConsumerAssignment, DescribedGroup as ConsumerGroup, Member as ConsumerMember,
 };
 use logway_wire::messages::describe_groups_response::{
     DescribedGroup as ClassicGroup, DescribedGroupMember as ClassicMember,
 };
 use logway_wire::messages::streams_group_describe_response::{
-    DescribedGroup as StreamsGroup, Member as StreamsMember, Topology,
+    Assignment as StreamsAssignment, DescribedGroup as StreamsGroup, Member as StreamsMember,
+    Subtopology as StreamsSubtopology, TaskIds, TopicInfo, Topology,
 };
 use logway_wire::messages::{
     ConsumerGroupDescribeRequest, DescribeGroupsRequest, StreamsGroupDescribeRequest,
@@ -24,6 +25,9 @@ use crate::{Client, ClientError, Coordinator};
 
 /// The state in which a group's coordinator shows a group that does not exist.
 const DEAD: &str = "Dead";
+
+/// How the coordinator calls a member of a consumer group that speaks the protocol of JoinGroup.
+const CLASSIC_MEMBER: i8 = 0;
 
 /// What the members of a streams group are.
 const STREAMS_PROTOCOL: &str = "streams";
@@ -65,8 +69,45 @@ pub struct GroupDescription {
     pub assignor: String,
     /// The group's coordinator.
     pub coordinator: Coordinator,
+    /// How often what the group goes by has changed; `None` for a classic group.
+    pub epochs: Option<GroupEpochs>,
+    /// What a streams group processes, where a member has said so.
+    pub topology: Option<StreamsTopology>,
     /// In the coordinator's order.
     pub members: Vec<GroupMember>,
+}
+
+/// The epochs of a group whose coordinator assigns (KIP-848). Where they differ an assignment is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupEpochs {
+    /// That of the group: its members, their subscriptions and their topics.
+    pub group: i32,
+    /// That of the target assignment.
+    pub assignment: i32,
+}
+
+/// What a stream-processing application consists of (KIP-1071).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamsTopology {
+    /// Rises when the application changes.
+    pub epoch: i32,
+    /// Its parts, whose tasks are assigned.
+    pub subtopologies: Vec<Subtopology>,
+}
+
+/// A part of an application. It has a task for each partition of its sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subtopology {
+    /// Its name, which those of its tasks begin with.
+    pub id: String,
+    /// Topics that it reads.
+    pub source_topics: Vec<String>,
+    /// Topics that it reads, and that other parts write.
+    pub repartition_source_topics: Vec<String>,
+    /// Topics that it writes, and that other parts read.
+    pub repartition_sink_topics: Vec<String>,
+    /// Topics with the changes of its state.
+    pub changelog_topics: Vec<String>,
 }
 
 /// A member of a group.
@@ -83,6 +124,42 @@ pub struct GroupMember {
     /// What it reads; nothing while partitions are being assigned, and for members that are not
     /// consumers.
     pub assignment: BTreeSet<TopicPartition>,
+    /// Where it is, if it has said so.
+    pub rack: Option<String>,
+    /// The assignment epoch that it has come to; `None` in a classic group.
+    pub epoch: Option<i32>,
+    /// Whether it speaks the protocol of JoinGroup.
+    pub is_classic: bool,
+    /// The topics that it has named, as a member of a consumer group.
+    pub subscribed_topics: Vec<String>,
+    /// The regular expression that it has given, as a member of a consumer group.
+    pub subscribed_pattern: Option<String>,
+    /// What it is to read in the end; `None` in groups that are no consumer groups.
+    pub target: Option<BTreeSet<TopicPartition>>,
+    /// What it processes, as a member of a streams group.
+    pub processing: Option<Processing>,
+}
+
+/// What a member of a streams group processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Processing {
+    /// The process that it is a thread of.
+    pub process_id: String,
+    /// The tasks that it has.
+    pub tasks: Tasks,
+    /// Those that it is to have in the end.
+    pub target: Tasks,
+}
+
+/// Tasks by the names that Kafka Streams gives them, such as `0_3`: the subtopology and the partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tasks {
+    /// Tasks that it runs.
+    pub active: Vec<String>,
+    /// Tasks whose state it copies.
+    pub standby: Vec<String>,
+    /// Tasks whose state it catches up with, to run them then.
+    pub warmup: Vec<String>,
 }
 
 impl Client {
@@ -202,18 +279,30 @@ fn from_consumer_group(group: ConsumerGroup, coordinator: Coordinator) -> GroupD
         protocol_type: CONSUMER_PROTOCOL.to_owned(),
         assignor: group.assignor_name.into(),
         coordinator,
+        epochs: Some(GroupEpochs { group: group.group_epoch, assignment: group.assignment_epoch }),
+        topology: None,
         members: group.members.into_iter().map(from_consumer_member).collect(),
     }
 }
 
 fn from_consumer_member(member: ConsumerMember) -> GroupMember {
-    let topics = member.assignment.topic_partitions.iter();
+    let partitions = |assignment: ConsumerAssignment| {
+        let topics = assignment.topic_partitions.iter();
+        topics.flat_map(|topic| named(&topic.topic_name, &topic.partitions)).collect()
+    };
     GroupMember {
         id: member.member_id.into(),
         instance_id: member.instance_id.map(String::from),
         client_id: member.client_id.into(),
         host: host(&member.client_host),
-        assignment: topics.flat_map(|topic| named(&topic.topic_name, &topic.partitions)).collect(),
+        assignment: partitions(member.assignment),
+        rack: member.rack_id.map(String::from),
+        epoch: Some(member.member_epoch),
+        is_classic: member.member_type == CLASSIC_MEMBER,
+        subscribed_topics: texts(member.subscribed_topic_names),
+        subscribed_pattern: member.subscribed_topic_regex.map(String::from),
+        target: Some(partitions(member.target_assignment)),
+        processing: None,
     }
 }
 
@@ -227,7 +316,12 @@ fn from_streams_group(group: StreamsGroup, coordinator: Coordinator) -> GroupDes
         protocol_type: STREAMS_PROTOCOL.to_owned(),
         assignor: String::new(),
         coordinator,
+        epochs: Some(GroupEpochs { group: group.group_epoch, assignment: group.assignment_epoch }),
         members: group.members.into_iter().map(member).collect(),
+        topology: topology.map(|topology| StreamsTopology {
+            epoch: topology.epoch,
+            subtopologies: topology.subtopologies.into_iter().flatten().map(subtopology).collect(),
+        }),
     }
 }
 
@@ -248,7 +342,47 @@ fn from_streams_member(member: StreamsMember, topology: Option<&Topology>) -> Gr
         client_id: member.client_id.into(),
         host: host(&member.client_host),
         assignment,
+        rack: member.rack_id.map(String::from),
+        epoch: Some(member.member_epoch),
+        is_classic: member.is_classic,
+        subscribed_topics: Vec::new(),
+        subscribed_pattern: None,
+        target: None,
+        processing: Some(Processing {
+            process_id: member.process_id.into(),
+            tasks: tasks(&member.assignment),
+            target: tasks(&member.target_assignment),
+        }),
     }
+}
+
+fn tasks(assignment: &StreamsAssignment) -> Tasks {
+    let named = |tasks: &[TaskIds]| {
+        let names = tasks.iter().flat_map(|of| {
+            of.partitions.iter().map(|partition| format!("{}_{partition}", of.subtopology_id))
+        });
+        names.collect()
+    };
+    Tasks {
+        active: named(&assignment.active_tasks),
+        standby: named(&assignment.standby_tasks),
+        warmup: named(&assignment.warmup_tasks),
+    }
+}
+
+fn subtopology(told: StreamsSubtopology) -> Subtopology {
+    let names = |topics: Vec<TopicInfo>| topics.into_iter().map(|it| it.name.into()).collect();
+    Subtopology {
+        id: told.subtopology_id.into(),
+        source_topics: texts(told.source_topics),
+        repartition_source_topics: names(told.repartition_source_topics),
+        repartition_sink_topics: texts(told.repartition_sink_topics),
+        changelog_topics: names(told.state_changelog_topics),
+    }
+}
+
+fn texts(told: Vec<WireString>) -> Vec<String> {
+    told.into_iter().map(String::from).collect()
 }
 
 fn from_classic_group(group: ClassicGroup, coordinator: Coordinator) -> GroupDescription {
@@ -261,6 +395,8 @@ fn from_classic_group(group: ClassicGroup, coordinator: Coordinator) -> GroupDes
         protocol_type: group.protocol_type.into(),
         assignor: group.protocol_data.into(),
         coordinator,
+        epochs: None,
+        topology: None,
         members: group.members.into_iter().map(member).collect(),
     }
 }
@@ -273,6 +409,13 @@ fn from_classic_member(member: ClassicMember, is_consumer: bool) -> GroupMember 
         client_id: member.client_id.into(),
         host: host(&member.client_host),
         assignment: assignment.flatten().unwrap_or_default(),
+        rack: None,
+        epoch: None,
+        is_classic: true,
+        subscribed_topics: Vec::new(),
+        subscribed_pattern: None,
+        target: None,
+        processing: None,
     }
 }
 

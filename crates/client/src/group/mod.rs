@@ -14,7 +14,10 @@ mod membership;
 mod note;
 mod offsets;
 
-pub use describe::{GroupDescription, GroupMember, GroupType};
+pub use describe::{
+    GroupDescription, GroupEpochs, GroupMember, GroupType, Processing, StreamsTopology,
+    Subtopology, Tasks,
+};
 pub use group_consumer::{GroupConsumer, GroupEvent, GroupOptions};
 pub use list::ListedGroup;
 pub use offsets::{CommitOutcomes, CommittedOffset};

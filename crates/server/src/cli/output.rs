@@ -6,6 +6,7 @@ pub(super) use logway_client::cli::Format;
 use serde::Serialize;
 
 use super::error::CliError;
+use crate::log::is_harmless;
 
 /// Large writes keep the cost per record low.
 pub(super) const OUTPUT_BUFFER_BYTES: usize = 128 << 10;
@@ -66,12 +67,12 @@ pub(super) fn list<T: ToString>(values: &[T]) -> String {
 }
 
 fn escaped(cell: String) -> String {
-    if !cell.contains(char::is_control) {
+    if cell.chars().all(is_harmless) {
         return cell;
     }
-    let shown = |character: char| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
+    let shown = |letter: char| match is_harmless(letter) {
+        true => letter.to_string(),
+        false => letter.escape_default().to_string(),
     };
     cell.chars().map(shown).collect()
 }

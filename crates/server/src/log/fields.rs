@@ -55,7 +55,7 @@ impl<W: Write> Write for Harmless<'_, W> {
 }
 
 /// Neither a control character nor one that breaks lines or turns the direction of what follows.
-fn is_harmless(letter: char) -> bool {
+pub(crate) fn is_harmless(letter: char) -> bool {
     let is_layout = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2066}'..='\u{2069}');
     !letter.is_control() && !is_layout

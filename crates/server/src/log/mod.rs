@@ -24,6 +24,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 pub(crate) use self::audit::{AuditError, AuditLog};
+pub(crate) use self::fields::is_harmless;
 use self::fields::write_fields;
 use self::lines::LimitedLines;
 

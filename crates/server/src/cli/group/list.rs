@@ -1,7 +1,7 @@
 //! `logway group list`.
 
 use clap::Args;
-use logway_client::ListedGroup;
+use logway_client::{GroupType, ListedGroup};
 use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +14,8 @@ use crate::cli::output::{self, Format, Table};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway group list
-  logway group list --state empty,dead")]
+  logway group list --state empty,dead
+  logway group list --type streams")]
 pub(in crate::cli) struct ListArgs {
     /// Only groups in one of these states, as STATE[,STATE...]
     #[arg(
@@ -25,7 +26,20 @@ pub(in crate::cli) struct ListArgs {
         value_parser = STATES
     )]
     states: Vec<String>,
+    /// Only groups of one of these types, as TYPE[,TYPE...]
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        value_delimiter = ',',
+        ignore_case = true,
+        value_parser = TYPES
+    )]
+    types: Vec<String>,
 }
+
+/// The types of groups.
+const TYPES: [&str; 3] =
+    [GroupType::Classic.name(), GroupType::Consumer.name(), GroupType::Streams.name()];
 
 /// The states of all types of groups (`GroupState`), in any case of letters.
 const STATES: [&str; 8] = [
@@ -55,7 +69,10 @@ pub(super) struct Row {
 
 pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let groups = global.client()?.list_groups().await?;
-    let is_wanted = |row: &Row| args.states.is_empty() || is_in(row, &args.states);
+    let is_wanted = |row: &Row| {
+        is_among(row.state.as_deref(), &args.states)
+            && is_among(row.group_type.as_deref(), &args.types)
+    };
     let rows: Vec<Row> = groups.into_iter().map(Row::from).filter(is_wanted).collect();
     match global.format {
         Format::Json => output::print_json(&rows),
@@ -63,9 +80,10 @@ pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliEr
     }
 }
 
-fn is_in(row: &Row, states: &[String]) -> bool {
-    let state = row.state.as_deref().unwrap_or_default();
-    states.iter().any(|wanted| wanted.eq_ignore_ascii_case(state))
+/// Whether a word is among those that are wanted, if any are.
+fn is_among(word: Option<&str>, wanted: &[String]) -> bool {
+    let word = word.unwrap_or_default();
+    wanted.is_empty() || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(word))
 }
 
 impl From<ListedGroup> for Row {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use logway_client::{
-    Client, ClientError, CommittedOffset, GroupDescription, GroupMember, ListedOffset,
+    Client, ClientError, CommittedOffset, GroupDescription, GroupMember, GroupType, ListedOffset,
     MissingTopic, OffsetAt, TopicSelection, UnreadAge,
 };
 use logway_model::{BrokerId, Offset, TimestampMs, TopicName, TopicPartition};
@@ -23,6 +23,12 @@ pub(in crate::cli::group) struct GroupLag {
     pub(super) group_type: &'static str,
     pub(super) protocol_type: String,
     pub(super) assignor: String,
+    /// How often what assignments go by has changed; `null` for a classic group
+    pub(super) group_epoch: Option<i32>,
+    /// That of the newest assignment; `null` for a classic group
+    pub(super) assignment_epoch: Option<i32>,
+    /// That of the application of a streams group; `null` for others
+    pub(super) topology_epoch: Option<i32>,
     #[schemars(with = "i32")]
     pub(super) coordinator: BrokerId,
     /// As HOST:PORT
@@ -32,6 +38,8 @@ pub(in crate::cli::group) struct GroupLag {
     /// The age of the oldest unread record of all partitions; `null` if it is not known
     pub(super) lag_seconds: Option<f64>,
     pub(super) members: Vec<Member>,
+    /// The parts of the application of a streams group
+    pub(super) subtopologies: Vec<Subtopology>,
     pub(super) partitions: Vec<PartitionLag>,
     /// What is odd, for people.
     #[serde(skip)]
@@ -47,6 +55,49 @@ pub(super) struct Member {
     pub(super) host: String,
     /// Partitions that it reads
     pub(super) partition_count: usize,
+    /// Partitions that it is to read in the end; `null` in groups that are no consumer groups
+    pub(super) target_partition_count: Option<usize>,
+    pub(super) rack: Option<String>,
+    /// The assignment epoch that it has come to; `null` in a classic group
+    pub(super) member_epoch: Option<i32>,
+    /// Which protocol it speaks: `classic`, `consumer` or `streams`
+    pub(super) protocol: &'static str,
+    /// Topics that it has named, as a member of a consumer group
+    pub(super) subscribed_topics: Vec<String>,
+    /// The regular expression that it has given, as a member of a consumer group
+    pub(super) subscribed_pattern: Option<String>,
+    /// What it processes, as a member of a streams group; `null` in others
+    pub(super) processing: Option<Processing>,
+}
+
+/// Tasks have the names of Kafka Streams, such as `0_3`: the subtopology and the partition.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Processing {
+    /// The process that the member is a thread of
+    pub(super) process_id: String,
+    /// Tasks that it runs
+    pub(super) active: Vec<String>,
+    /// Tasks whose state it copies
+    pub(super) standby: Vec<String>,
+    /// Tasks whose state it catches up with, to run them then
+    pub(super) warmup: Vec<String>,
+    /// Tasks that it is to run in the end
+    pub(super) target_active: Vec<String>,
+    /// Tasks whose state it is to copy in the end
+    pub(super) target_standby: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Subtopology {
+    pub(super) subtopology: String,
+    /// Topics that it reads
+    pub(super) source_topics: Vec<String>,
+    /// Topics that it reads, and that other subtopologies write
+    pub(super) repartition_source_topics: Vec<String>,
+    /// Topics that it writes, and that other subtopologies read
+    pub(super) repartition_sink_topics: Vec<String>,
+    /// Topics with the changes of its state
+    pub(super) changelog_topics: Vec<String>,
 }
 
 /// What partitions hold, of those that exist and have a leader.
@@ -85,26 +136,71 @@ impl GroupLag {
     ) -> GroupLag {
         let lags = partitions.iter().filter_map(|partition| partition.lag);
         let ages = partitions.iter().filter_map(|partition| partition.lag_seconds);
-        let members = group.members.into_iter().map(|member| Member {
-            member_id: member.id,
-            instance_id: member.instance_id,
-            client_id: member.client_id,
-            host: member.host,
-            partition_count: member.assignment.len(),
-        });
+        let group_type = group.group_type.name();
+        let members = group.members.into_iter().map(|member| Member::new(member, group_type));
+        let topology_epoch = group.topology.as_ref().map(|topology| topology.epoch);
+        let subtopologies = group.topology.into_iter().flat_map(|topology| topology.subtopologies);
         GroupLag {
             group: group.name,
             state: group.state,
-            group_type: group.group_type.name(),
+            group_type,
             protocol_type: group.protocol_type,
             assignor: group.assignor,
+            group_epoch: group.epochs.map(|epochs| epochs.group),
+            assignment_epoch: group.epochs.map(|epochs| epochs.assignment),
+            topology_epoch,
             coordinator: group.coordinator.id,
             coordinator_address: group.coordinator.address.to_string(),
             lag: lags.reduce(u64::saturating_add),
             lag_seconds: ages.reduce(f64::max),
             members: members.collect(),
+            subtopologies: subtopologies.map(Subtopology::from).collect(),
             partitions,
             warnings,
+        }
+    }
+}
+
+impl Member {
+    fn new(member: GroupMember, group_type: &'static str) -> Member {
+        Member {
+            member_id: member.id,
+            instance_id: member.instance_id,
+            client_id: member.client_id,
+            host: member.host,
+            partition_count: member.assignment.len(),
+            target_partition_count: member.target.map(|target| target.len()),
+            rack: member.rack,
+            member_epoch: member.epoch,
+            protocol: if member.is_classic { GroupType::Classic.name() } else { group_type },
+            subscribed_topics: member.subscribed_topics,
+            subscribed_pattern: member.subscribed_pattern,
+            processing: member.processing.map(Processing::from),
+        }
+    }
+}
+
+impl From<logway_client::Processing> for Processing {
+    fn from(told: logway_client::Processing) -> Processing {
+        Processing {
+            process_id: told.process_id,
+            active: told.tasks.active,
+            standby: told.tasks.standby,
+            warmup: told.tasks.warmup,
+            target_active: told.target.active,
+            target_standby: told.target.standby,
+        }
+    }
+}
+
+impl From<logway_client::Subtopology> for Subtopology {
+    fn from(told: logway_client::Subtopology) -> Subtopology {
+        Subtopology {
+            subtopology: told.id,
+            source_topics: told.source_topics,
+            repartition_source_topics: told.repartition_source_topics,
+            repartition_sink_topics: told.repartition_sink_topics,
+            changelog_topics: told.changelog_topics,
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::cli::timestamp;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway group describe billing
+  logway group describe billing --members
   logway group describe billing --watch          anew every 2 seconds
   logway group describe billing --watch=0.5
   logway group describe billing --format json | jq '.[].lag_seconds'")]
@@ -32,6 +33,10 @@ pub(in crate::cli) struct DescribeArgs {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,
+    /// In the place of partitions, show the members in detail: their epochs, what they subscribe to, and the tasks and the
+    /// topology of a streams group
+    #[arg(short, long)]
+    members: bool,
     /// Show them again and again, in place on a terminal, else one below the other; with
     /// --format json, a line each time
     #[arg(
@@ -55,10 +60,10 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.client()?;
     match args.watch {
-        Some(pause) => watch(&client, &args.groups, pause, global.format)
+        Some(pause) => watch(&client, &args, pause, global.format)
             .await
             .map_err(|error| with_hint_of_pause(error, &args.groups)),
-        None => once(&client, &args.groups, global.format).await,
+        None => once(&client, &args, global.format).await,
     }
 }
 
@@ -73,10 +78,10 @@ fn with_hint_of_pause(error: CliError, groups: &[String]) -> CliError {
     }
 }
 
-async fn once(client: &Client, names: &[String], format: Format) -> Result<(), CliError> {
+async fn once(client: &Client, args: &DescribeArgs, format: Format) -> Result<(), CliError> {
     let mut groups = Vec::new();
     let mut errors = Vec::new();
-    for name in names {
+    for name in &args.groups {
         match GroupLag::find(client, name).await {
             Ok(group) => groups.push(group),
             Err(error) => errors.push(error),
@@ -86,7 +91,7 @@ async fn once(client: &Client, names: &[String], format: Format) -> Result<(), C
         eprintln!("warning: {warning}");
     }
     match format {
-        Format::Text => output::print(&text::render(&groups))?,
+        Format::Text => output::print(&text::render(&groups, args.members))?,
         Format::Json => output::print_json(&groups)?,
     }
     CliError::collect(errors)
@@ -95,7 +100,7 @@ async fn once(client: &Client, names: &[String], format: Format) -> Result<(), C
 /// Shows the groups until the user has seen enough, or for as long as they can be described.
 async fn watch(
     client: &Client,
-    names: &[String],
+    args: &DescribeArgs,
     pause: Duration,
     format: Format,
 ) -> Result<(), CliError> {
@@ -103,7 +108,7 @@ async fn watch(
     let mut live = Live::start()?;
     let showing = async {
         loop {
-            live.show(&view(client, names, format).await?)?;
+            live.show(&view(client, args, format).await?)?;
             tokio::time::sleep(pause).await;
         }
     };
@@ -116,10 +121,10 @@ async fn watch(
 }
 
 /// What is to be seen of the groups now. A broker that is away for a while does not end it.
-async fn view(client: &Client, names: &[String], format: Format) -> Result<String, CliError> {
+async fn view(client: &Client, args: &DescribeArgs, format: Format) -> Result<String, CliError> {
     let mut groups = Vec::new();
     let mut talk = String::new();
-    for name in names {
+    for name in &args.groups {
         match GroupLag::find(client, name).await {
             Ok(group) => groups.push(group),
             Err(error) if error.is_retriable() => talk += &format!("error: {error}\n"),
@@ -132,7 +137,7 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
     match format {
         Format::Text => {
             let now = timestamp::format(timestamp::now());
-            Ok(format!("{now}\n{}{talk}\n", text::render(&groups)))
+            Ok(format!("{now}\n{}{talk}\n", text::render(&groups, args.members)))
         }
         Format::Json => {
             eprint!("{talk}");
