@@ -93,7 +93,7 @@ pub struct ConsumerSettings {
     /// `group.consumer.regex.refresh.interval.ms`: after so long patterns are matched with all topics anew. Kafka's
     /// default, 10 min.
     pub pattern_refresh_interval_ms: u32,
-    /// Bytes of a regular expression. A longer one gets INVALID_REGULAR_EXPRESSION. Default 1024; Kafka has no limit.
+    /// Bytes of a regular expression. A longer one gets INVALID_REGULAR_EXPRESSION. Default 4096; Kafka has no limit.
     pub pattern_bytes_max: usize,
     /// Regular expressions of a group. One more gets INVALID_REGULAR_EXPRESSION. Default 32; Kafka has no limit.
     pub patterns_max: usize,
@@ -196,7 +196,7 @@ impl Default for ConsumerSettings {
             size_max: 10_000,
             assignors: Assignor::ALL.to_vec(),
             pattern_refresh_interval_ms: 10 * 60 * 1000,
-            pattern_bytes_max: 1024,
+            pattern_bytes_max: 4096,
             patterns_max: 32,
             upgrades: true,
             downgrades: true,

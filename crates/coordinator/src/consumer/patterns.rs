@@ -2,7 +2,7 @@
 //!
 //! Patterns are matched where the requests of a shard are answered, so all that one can cost is bounded: what it takes when it is
 //! compiled, and how much of its automaton is made on the way. Kafka matches elsewhere, in a thread of its own. A pattern
-//! that takes more is refused; of those that people write, with up to 1,024 bytes, none does. Its syntax is RE2's, as in
+//! that takes more is refused; of those that people write, with up to 4,096 bytes, none does. Its syntax is RE2's, as in
 //! Kafka, without classes of Unicode: names of topics are ASCII.
 
 use std::collections::BTreeSet;
@@ -299,6 +299,18 @@ mod tests {
             let refused = Matcher::new(pattern).err();
             assert_eq!(refused.as_deref(), Some(reason), "{pattern}");
         }
+    }
+
+    #[test]
+    fn the_names_of_many_topics_are_not_too_much() {
+        let names: Vec<String> = (0..95)
+            .map(|number| format!("billing-eu-west-1.invoices-of-customer-{number:03}"))
+            .collect();
+        let pattern = names.join("|");
+        assert!((4_000..=4_096).contains(&pattern.len()), "{}", pattern.len());
+        let mut matcher = Matcher::new(&pattern).expect("it is as long as patterns may be");
+        assert!(names.iter().all(|name| matcher.matches(name) == Ok(true)));
+        assert_eq!(matcher.matches("billing-eu-west-1.invoices-of-customer-1234"), Ok(false));
     }
 
     #[test]
