@@ -16,6 +16,7 @@ use std::sync::Arc;
 use logway_model::{ErrorCode, PartitionId, TopicId};
 
 use crate::consumer::{ConsumerGroup, ConsumerRecord, Waiting, WaitingByGroup};
+use crate::group_type::GroupType;
 use crate::ids::{CommittedTopic, GroupId, MemberId};
 use crate::membership::{GroupState, Membership};
 use crate::memory::{GroupMemory, HeldMemory};
@@ -64,28 +65,6 @@ struct Group {
     /// The same for a streams group.
     streams: Option<Box<StreamsGroup>>,
     held: HeldMemory,
-}
-
-/// The kinds of groups that there are (KIP-848).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupType {
-    /// Members join, and one of them assigns.
-    Classic,
-    /// The coordinator assigns.
-    Consumer,
-    /// The coordinator assigns the tasks of a stream-processing application (KIP-1071).
-    Streams,
-}
-
-impl GroupType {
-    /// The name that clients know it by.
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupType::Classic => "classic",
-            GroupType::Consumer => "consumer",
-            GroupType::Streams => "streams",
-        }
-    }
 }
 
 /// What a group takes, beside its name, its members and its offsets: with its places in maps.

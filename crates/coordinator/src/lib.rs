@@ -55,6 +55,7 @@ mod consumer;
 mod effect;
 mod error;
 mod fan_out;
+mod group_type;
 mod groups;
 mod ids;
 mod interner;
@@ -84,7 +85,8 @@ pub use consumer::{
 pub use effect::{CommitToken, Effect, InTransaction, Marker};
 pub use error::RecordError;
 pub use fan_out::{offset_fetch_groups, offset_fetch_response};
-pub use groups::{DeletedTopic, GroupType, GroupView};
+pub use group_type::{GroupType, RebalanceCounts};
+pub use groups::{DeletedTopic, GroupView};
 pub use ids::{
     CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, TransactionalId,
     partition_of_group, partition_of_transactional_id,

@@ -8,6 +8,7 @@ use tracing::warn;
 use crate::cluster_view::ClusterView;
 use crate::consumer::Waiting;
 use crate::effect::{CommitToken, Effect};
+use crate::group_type::RebalanceCounts;
 use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
 use crate::memory::GroupMemory;
@@ -32,6 +33,7 @@ pub struct GroupShard {
     phase: Phase,
     settings: GroupSettings,
     memory: GroupMemory,
+    rebalances: RebalanceCounts,
     groups: Groups,
     timers: Timers,
     outbox: Outbox,
@@ -62,12 +64,18 @@ impl GroupShard {
             settings,
             groups: Groups::new(&memory),
             memory,
+            rebalances: RebalanceCounts::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
             topics_made_at: view.version(),
             view,
             deleted_meanwhile: Vec::new(),
         }
+    }
+
+    /// The same, which notes what its groups do in these counts.
+    pub fn counting(self, rebalances: RebalanceCounts) -> GroupShard {
+        GroupShard { rebalances, ..self }
     }
 
     /// Takes over a record of the log while the shard is loaded: all of them, in their order.
@@ -265,10 +273,21 @@ impl GroupShard {
     }
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
-        let GroupShard { settings, memory, groups, timers, outbox, view, .. } = self;
+        let GroupShard { settings, memory, rebalances, groups, timers, outbox, view, .. } = self;
         let (view, topics_made_at) = (&**view, self.topics_made_at);
         let reserved = Vec::new();
-        (groups, Turn { now, settings, view, topics_made_at, memory, reserved, timers, outbox })
+        let turn = Turn {
+            now,
+            settings,
+            view,
+            topics_made_at,
+            memory,
+            rebalances,
+            reserved,
+            timers,
+            outbox,
+        };
+        (groups, turn)
     }
 
     /// An append is done, as are all before it.

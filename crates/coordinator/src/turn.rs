@@ -1,6 +1,7 @@
 //! One event's way through the shard.
 
 use crate::cluster_view::{ClusterView, ConsumerOverrides, StreamsOverrides};
+use crate::group_type::RebalanceCounts;
 use crate::ids::GroupId;
 use crate::memory::{GroupMemory, Growth, HeldMemory};
 use crate::moment::Moment;
@@ -19,6 +20,7 @@ pub(crate) struct Turn<'a> {
     /// The version of the metadata that had the newest topics.
     pub(crate) topics_made_at: i64,
     pub(crate) memory: &'a GroupMemory,
+    pub(crate) rebalances: &'a RebalanceCounts,
     /// What the event makes groups take, until that is counted itself.
     pub(crate) reserved: Vec<HeldMemory>,
     pub(crate) timers: &'a mut Timers,

@@ -34,6 +34,8 @@ pub struct LogMetrics {
     pub duplicate_batches: Counter,
     /// Idempotent producers that the logs remember.
     pub producers: Gauge,
+    /// Transactions that are open in the logs.
+    pub open_transactions: Gauge,
     /// Idempotent producers that were forgotten for want of room.
     pub evicted_producers: Counter,
 }
@@ -54,6 +56,7 @@ impl Default for LogMetrics {
             failed_appends: Counter::default(),
             duplicate_batches: Counter::default(),
             producers: Gauge::default(),
+            open_transactions: Gauge::default(),
             evicted_producers: Counter::default(),
         }
     }
@@ -115,6 +118,11 @@ impl LogMetrics {
             "producers",
             "Idempotent producers that the logs remember, once for each log",
             self.producers.clone(),
+        );
+        registry.register(
+            "open_transactions",
+            "Transactions that are open in the logs, once for each log; half of logway.producers.max may be",
+            self.open_transactions.clone(),
         );
         registry.register(
             "evicted_producers",

@@ -16,6 +16,7 @@
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`coordinator_topics`] | what drives any coordinator, and where it keeps its state |
 //! | [`groups`], [`group_lag`], [`transactions`], [`producer_ids`] | the coordinators |
+//! | `coordinator_counts`, `sampled` | what they look after; numbers that are measured when they are read |
 //! | [`streams`] | appending and reading wherever a partition is led; ends of closed shards |
 //! | [`listener`], [`accept`], [`handshake`] | where clients connect; their connections, as many as there may be |
 //! | [`http_callers`], [`key_server`] | who asks over HTTP; public keys of who signs tokens, from a server |
@@ -29,6 +30,7 @@ pub mod append;
 pub mod audit;
 mod backoff;
 pub mod cluster;
+mod coordinator_counts;
 pub mod coordinator_topics;
 pub mod delegation_tokens;
 pub mod disk_space;
@@ -56,6 +58,7 @@ pub mod replica;
 pub mod replica_moves;
 mod replication;
 pub mod rising_offset;
+mod sampled;
 mod sealing;
 mod search;
 pub mod shards;

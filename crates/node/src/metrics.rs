@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use logway_metadata::quota::QuotaKey;
-use logway_record::Compression;
+use logway_record::{Compression, TransactionOutcome};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -365,11 +365,6 @@ impl Collector for NodeState {
                 transactions.memory.refusals(),
             ),
             (
-                "logway_transactions_ended",
-                "Transactions of this coordinator that have ended with all their markers",
-                transactions.metrics.ended(),
-            ),
-            (
                 "logway_transaction_markers",
                 "Markers that were written for transactions of this coordinator",
                 transactions.metrics.markers(),
@@ -384,9 +379,31 @@ impl Collector for NodeState {
                 counter.metric_type(),
             )?)?;
         }
+        let help = "Transactions of this coordinator that have ended with all their markers";
+        let name = "logway_transactions_ended";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (outcome, word) in
+            [(TransactionOutcome::Commit, "commit"), (TransactionOutcome::Abort, "abort")]
+        {
+            let counter = ConstCounter::new(transactions.metrics.ended(outcome));
+            counter.encode(family.encode_family(&[("outcome", word)])?)?;
+        }
         node.group_lag.encode(&mut encoder)?;
+        node.coordinator_counts.encode(&node, &mut encoder)?;
         node.encode_disk_space(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
+    }
+}
+
+impl Node {
+    /// Measures what is measured when somebody asks for the metrics: how far groups are behind, what coordinators look after
+    /// and how full the disks are. Ends soon, whether that is done or not.
+    pub async fn refresh_metrics(self: &Arc<Self>) {
+        tokio::join!(
+            self.refresh_group_lag(),
+            self.refresh_coordinator_counts(),
+            self.refresh_disk_space()
+        );
     }
 }
 

@@ -21,6 +21,7 @@ use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::Cluster;
+use crate::coordinator_counts::CoordinatorCounts;
 use crate::disk_space::DiskSpaces;
 use crate::events::ClusterEvents;
 use crate::failure::Failure;
@@ -78,6 +79,7 @@ pub struct Node {
     pub(crate) disk_spaces: DiskSpaces,
     /// How far groups are behind.
     pub group_lag: GroupLag,
+    pub(crate) coordinator_counts: CoordinatorCounts,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.

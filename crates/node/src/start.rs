@@ -27,6 +27,7 @@ use crate::cluster::{
     Cluster, ClusterOptions, Identified, Joined, WrongCluster, balance_unasked, finalize_unasked,
     forget_joining, live, look_after_brokers,
 };
+use crate::coordinator_counts::CoordinatorCounts;
 use crate::delegation_tokens::look_after_tokens;
 use crate::disk_space::DiskSpaces;
 use crate::events::ClusterEvents;
@@ -355,6 +356,7 @@ async fn open(
         replica_moves: ReplicaMoves::default(),
         catch_ups: CatchUps::default(),
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
+        coordinator_counts: CoordinatorCounts::default(),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
         connection_seats: ConnectionSeats::default(),

@@ -641,14 +641,14 @@ fn is_in_sync(
     Arc::new(move || is_ready() && node.upgrade().is_some_and(|node| node.is_in_sync()))
 }
 
-/// How far groups are behind, and how full the disks are, is measured when somebody wants to know.
+/// Some numbers are measured when somebody wants to know.
 fn refresh(broker: &RunningBroker) -> Refresh {
     let node = Arc::downgrade(broker.node());
     Arc::new(move || {
         let node = node.upgrade();
         Box::pin(async move {
             if let Some(node) = node {
-                tokio::join!(node.refresh_group_lag(), node.refresh_disk_space());
+                node.refresh_metrics().await;
             }
         })
     })

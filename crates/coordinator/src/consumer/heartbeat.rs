@@ -7,6 +7,7 @@ use logway_model::{ErrorCode, Uuid};
 use logway_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use logway_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
+use crate::group_type::GroupType;
 use crate::ids::{CommittedTopic, InstanceId, MEMBER_ID_COPIES, MemberId, ProtocolName};
 use crate::request::{Client, Reply};
 use crate::timers::Timer;
@@ -271,6 +272,7 @@ impl Draft {
 
     /// Begins the next group epoch, with the topics as they are.
     pub(super) fn bump_epoch(&mut self, turn: &Turn) {
+        turn.rebalances.note(GroupType::Consumer);
         let (epoch, metadata_hash) = (self.epoch().next(), self.hash_of_topics(turn.view));
         self.write(ConsumerRecord::Group(Some(GroupVersion { epoch, metadata_hash })));
         if self.has_former_topics() {

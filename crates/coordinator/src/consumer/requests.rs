@@ -10,7 +10,8 @@ use logway_model::ErrorCode;
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
 use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Reported;
 
-use crate::groups::{GroupType, Groups};
+use crate::group_type::GroupType;
+use crate::groups::Groups;
 use crate::ids::{GroupId, MemberId};
 use crate::memory::{Growth, HeldMemory};
 use crate::outbox::Then;

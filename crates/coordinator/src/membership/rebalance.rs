@@ -6,6 +6,7 @@ use bytes::Bytes;
 use logway_model::ErrorCode;
 use tracing::{debug, info};
 
+use crate::group_type::GroupType;
 use crate::ids::MemberId;
 use crate::member::Member;
 use crate::request::Reply;
@@ -139,6 +140,7 @@ impl Membership {
 
     fn start_generation(&mut self, turn: &mut Turn) {
         self.count_generation();
+        turn.rebalances.note(GroupType::Classic);
         self.protocol = self.roster.elect_protocol();
         self.read_subscriptions();
         self.move_to(GroupState::CompletingRebalance, turn.now.wall);

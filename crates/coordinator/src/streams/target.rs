@@ -6,6 +6,7 @@ use logway_wire::messages::streams_group_heartbeat_response::Status;
 use tracing::info;
 
 use crate::consumer::{Draft, TargetVersion, left_of_interval_ms};
+use crate::group_type::GroupType;
 use crate::timers::Timer;
 use crate::turn::Turn;
 
@@ -18,6 +19,7 @@ use super::tasks::TargetTasks;
 impl Draft<StreamsGroup> {
     /// Begins the next group epoch, with the topics as they are.
     pub(super) fn bump_epoch(&mut self, turn: &Turn) {
+        turn.rebalances.note(GroupType::Streams);
         let now = self.version_now(turn);
         let version = StreamsVersion { epoch: self.epoch().next(), ..now };
         self.write(StreamsRecord::Group(Some(version)));

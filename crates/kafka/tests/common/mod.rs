@@ -97,8 +97,7 @@ impl TestBroker {
 
     /// Measures what is measured when somebody asks for the metrics.
     pub async fn refresh_metrics(&self) {
-        self.node.refresh_group_lag().await;
-        self.node.refresh_disk_space().await;
+        self.node.refresh_metrics().await;
     }
 
     /// The metrics, as Prometheus reads them.

@@ -68,6 +68,7 @@ impl ProducerLimits {
 
     /// Takes note that a table knows so many open transactions and not `before` any more.
     pub(super) fn note_transactions(&self, before: usize, after: usize) {
+        self.metrics.open_transactions.inc_by(after as i64 - before as i64);
         if after >= before {
             self.open_transactions.fetch_add(after - before, Ordering::Relaxed);
         } else {

@@ -567,6 +567,16 @@ static OWN_SETTINGS: &[Setting] = &[
          twice as much, and so on. What topics throttle by name has `leader.replication.throttled.rate` instead.",
     ),
     Setting::at_start(
+        "logway.producers.max",
+        Kind::int(1_000),
+        Some("200000"),
+        "producers",
+        "How many idempotent producers the broker remembers, each once for each partition that it writes to; the log \
+         directories share the number evenly. Each takes 250 to 500 bytes. What has not written for the longest is forgotten \
+         first, but no open transaction is: so half of them may have one, and who wants to begin another gets \
+         POLICY_VIOLATION.",
+    ),
+    Setting::at_start(
         "logway.replica.stall.max.ms",
         Kind::int(1),
         Some("2000"),

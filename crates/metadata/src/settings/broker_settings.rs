@@ -74,6 +74,8 @@ pub struct BrokerSettings {
     pub journal_bytes: u64,
     /// `producer.id.expiration.ms`
     pub producer_id_expiration: Duration,
+    /// `logway.producers.max`
+    pub producers_max: usize,
     /// `telemetry.max.bytes`
     pub telemetry_max_bytes: usize,
     /// `quota.window.num`
@@ -461,6 +463,7 @@ impl BrokerSettings {
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
             journal_bytes: fields.size("logway.journal.bytes") as u64,
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
+            producers_max: fields.size("logway.producers.max"),
             telemetry_max_bytes: fields.size("telemetry.max.bytes"),
             quota_windows: fields.positive("quota.window.num"),
             quota_window_size: fields.seconds("quota.window.size.seconds"),

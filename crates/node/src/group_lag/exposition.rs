@@ -12,7 +12,7 @@ impl GroupLag {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), std::fmt::Error> {
-        let latest = self.latest.load();
+        let latest = self.sampled.latest();
         let help = "Offsets that a group has not read yet, by partition";
         let name = "logway_group_lag_records";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 pub use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{
     Assignor, Bounded, ConsumerSettings, DeletedTopic, GroupMemory, GroupSettings, GroupShard,
-    GroupView, StreamsSettings, partition_of_group,
+    GroupView, RebalanceCounts, StreamsSettings, partition_of_group,
 };
 use logway_metadata::MetadataImage;
 use logway_metadata::image::TopicsDifference;
@@ -24,6 +24,7 @@ use logway_model::{BrokerId, PartitionId, TopicName};
 use logway_quorum::MetadataIndex;
 use logway_record::Compression;
 use logway_wire::WireString;
+use tokio::sync::oneshot;
 
 use crate::memory::MemoryBudget;
 use crate::shards::{self, Command, ShardTable};
@@ -60,6 +61,8 @@ pub struct GroupCoordinator {
     view: ArcSwap<ClusterImage>,
     /// What all groups take.
     pub(crate) memory: GroupMemory,
+    /// How often they were rebalanced.
+    pub(crate) rebalances: RebalanceCounts,
     /// What answers take that wait for other members.
     reply_memory: MemoryBudget,
     shards: ShardTable<GroupShard>,
@@ -79,6 +82,7 @@ impl GroupCoordinator {
             serves_streams_protocol: settings.groups.streams.is_served,
             view: ArcSwap::from_pointee(ClusterImage::new(Arc::default(), 0, settings.node_id)),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
+            rebalances: RebalanceCounts::default(),
             reply_memory,
             shards: ShardTable::new(partition_of_group),
         }
@@ -90,7 +94,8 @@ impl GroupCoordinator {
         self.shards.follow(offsets_topic, |partition, loads| {
             shards::new(
                 partition,
-                GroupShard::new(self.settings.clone(), self.memory.clone(), self.view.load_full()),
+                GroupShard::new(self.settings.clone(), self.memory.clone(), self.view.load_full())
+                    .counting(self.rebalances.clone()),
                 self.compression,
                 self.reply_memory.clone(),
                 loads,
@@ -175,6 +180,14 @@ impl GroupCoordinator {
     /// Asks every shard there is how large its answer would be.
     pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
         self.shards.measure_all(question)
+    }
+
+    /// What every shard there is has to show.
+    pub(crate) fn look_at_all<T: Send + 'static>(
+        &self,
+        look: fn(&GroupShard) -> T,
+    ) -> Vec<oneshot::Receiver<T>> {
+        self.shards.look_at_all(look)
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.

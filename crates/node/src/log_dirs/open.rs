@@ -282,7 +282,7 @@ fn open_one(
             // What waits for a disk that hangs, and what is in its writer's hands: half of it.
             _ => settings.requests_memory_max_bytes / 4,
         },
-        producers_max: defaults.producers_max / settings.log_dirs.len(),
+        producers_max: settings.producers_max / settings.log_dirs.len(),
         // Until the topics' own settings are known nothing may be deleted.
         default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
         ..defaults

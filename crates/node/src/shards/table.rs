@@ -8,10 +8,10 @@ use arc_swap::{ArcSwap, Guard};
 use logway_coordinator::StateMachine;
 use logway_model::{DirectoryId, LeaderEpoch, PartitionId};
 use logway_wire::WireString;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use super::driver::{ShardDriver, ShardHandle};
+use super::driver::{Command, ShardDriver, ShardHandle};
 use super::pending::{Measuring, Pending, Question};
 use crate::replica::Replica;
 use crate::topics::Topic;
@@ -118,6 +118,20 @@ impl<M: StateMachine> ShardTable<M> {
     pub(crate) fn measure_all(&self, question: impl Fn() -> Question<M>) -> Vec<Measuring<M>> {
         let shards = self.all();
         shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
+    }
+
+    /// What every shard there is has to show. One that goes meanwhile shows nothing.
+    pub(crate) fn look_at_all<T: Send + 'static>(
+        &self,
+        look: fn(&M) -> T,
+    ) -> Vec<oneshot::Receiver<T>> {
+        let look_at = |shard: &ShardHandle<M>| {
+            let (send, seen) = oneshot::channel();
+            // Who asked may have gone.
+            shard.send(Command::Look(Box::new(move |shard| _ = send.send(look(shard)))));
+            seen
+        };
+        self.all().iter().flatten().map(look_at).collect()
     }
 
     /// Begins the shards of partitions that are led here now, by `start`, which is given what bounds the loads from its

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use logway_coordinator::Marker;
-use logway_coordinator::transactions::{MarkerOrder, TransactionShard};
+use logway_coordinator::transactions::{MarkerOrder, TransactionOutcome, TransactionShard};
 use logway_model::{BrokerId, ErrorCode, TopicPartition};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::sleep;
@@ -38,7 +38,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct TransactionMetrics {
     markers: AtomicU64,
-    orders_ended: AtomicU64,
+    committed: AtomicU64,
+    aborted: AtomicU64,
     orders_ending: AtomicU64,
 }
 
@@ -53,9 +54,16 @@ impl TransactionMetrics {
         self.orders_ending.load(Ordering::Relaxed)
     }
 
-    /// How many transactions have ended with all their markers.
-    pub fn ended(&self) -> u64 {
-        self.orders_ended.load(Ordering::Relaxed)
+    /// How many transactions have ended so with all their markers.
+    pub fn ended(&self, outcome: TransactionOutcome) -> u64 {
+        self.of(outcome).load(Ordering::Relaxed)
+    }
+
+    fn of(&self, outcome: TransactionOutcome) -> &AtomicU64 {
+        match outcome {
+            TransactionOutcome::Commit => &self.committed,
+            TransactionOutcome::Abort => &self.aborted,
+        }
     }
 }
 
@@ -88,7 +96,7 @@ pub(super) fn begin(
         if let Some(node) = node.upgrade() {
             let metrics = &node.transactions.metrics;
             metrics.orders_ending.fetch_sub(1, Ordering::Relaxed);
-            metrics.orders_ended.fetch_add(u64::from(is_done), Ordering::Relaxed);
+            metrics.of(order.outcome()).fetch_add(u64::from(is_done), Ordering::Relaxed);
         }
         if is_done {
             let tell = move |shard: &mut TransactionShard, now| shard.markers_written(now, &order);

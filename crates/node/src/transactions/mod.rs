@@ -24,6 +24,7 @@ use logway_coordinator::{Client, GroupMemory, partition_of_transactional_id};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, PartitionId, ProducerId};
 use logway_record::Compression;
+use tokio::sync::oneshot;
 
 use crate::Node;
 use crate::cluster::Mutation;
@@ -112,6 +113,14 @@ impl TransactionCoordinator {
     /// Asks every shard there is how large its answer would be.
     pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
         self.shards.measure_all(question)
+    }
+
+    /// What every shard there is has to show.
+    pub(crate) fn look_at_all<T: Send + 'static>(
+        &self,
+        look: fn(&TransactionShard) -> T,
+    ) -> Vec<oneshot::Receiver<T>> {
+        self.shards.look_at_all(look)
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.

@@ -85,8 +85,7 @@ async fn with_lag(broker: &RunningBroker, registry: &Registry) -> anyhow::Result
     // It has looked at the logs of groups, which are compacted.
     broker.node().log_cleaner.clean_due();
     for _ in 0..TRIES {
-        broker.node().refresh_group_lag().await;
-        broker.node().refresh_disk_space().await;
+        broker.node().refresh_metrics().await;
         let mut text = String::new();
         encode(&mut text, registry)?;
         if text.contains("logway_group_lag_seconds{") {

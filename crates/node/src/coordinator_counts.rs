@@ -1,0 +1,128 @@
+//! What the coordinators of this node look after, as metrics: groups, their members and transactions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use logway_coordinator::transactions::{TransactionShard, TransactionState};
+use logway_coordinator::{GroupShard, GroupType};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::Node;
+use crate::sampled::Sampled;
+
+/// The latest counts.
+#[derive(Debug, Default)]
+pub(crate) struct CoordinatorCounts(Sampled<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    groups: BTreeMap<(&'static str, &'static str), usize>,
+    members: BTreeMap<&'static str, usize>,
+    transactions: BTreeMap<&'static str, usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    r#type: &'static str,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TypeLabel {
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+impl Counts {
+    /// Shards that are being loaded look after nothing yet.
+    async fn take(node: &Arc<Node>) -> Counts {
+        let mut counts = Counts {
+            members: GroupType::ALL.map(|group_type| (group_type.name(), 0)).into(),
+            transactions: TransactionState::ALL.map(|state| (state.name(), 0)).into(),
+            ..Counts::default()
+        };
+        for seen in node.groups.look_at_all(groups_of) {
+            let Ok(groups) = seen.await else { continue };
+            for (group_type, state, members) in groups {
+                *counts.groups.entry((group_type.name(), state)).or_default() += 1;
+                *counts.members.entry(group_type.name()).or_default() += members;
+            }
+        }
+        for seen in node.transactions.look_at_all(states_of) {
+            let Ok(states) = seen.await else { continue };
+            for state in states {
+                *counts.transactions.entry(state.name()).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// The groups of a shard, with how many members each has.
+fn groups_of(shard: &GroupShard) -> Vec<(GroupType, &'static str, usize)> {
+    let all = shard.is_loaded().then(|| shard.groups());
+    let groups = all.into_iter().flatten();
+    groups.map(|group| (group.group_type(), group.state_name(), group.member_count())).collect()
+}
+
+fn states_of(shard: &TransactionShard) -> Vec<TransactionState> {
+    let all = shard.is_loaded().then(|| shard.transactions());
+    all.into_iter().flatten().map(|(_, transaction)| transaction.state).collect()
+}
+
+impl CoordinatorCounts {
+    /// Writes what was counted last.
+    pub(crate) fn encode(
+        &self,
+        node: &Node,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), fmt::Error> {
+        let latest = self.0.latest();
+        let gauge = |count: usize| ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+        let help = "Groups of this coordinator, by type and state";
+        let mut family =
+            encoder.encode_descriptor("logway_groups", help, None, MetricType::Gauge)?;
+        for (&(r#type, state), &count) in &latest.groups {
+            gauge(count).encode(family.encode_family(&GroupLabels { r#type, state })?)?;
+        }
+        let help = "Members of the groups of this coordinator, by the groups' type";
+        let mut family =
+            encoder.encode_descriptor("logway_group_members", help, None, MetricType::Gauge)?;
+        for (&r#type, &count) in &latest.members {
+            gauge(count).encode(family.encode_family(&TypeLabel { r#type })?)?;
+        }
+        let help = "Rebalances that groups of this coordinator have begun, by the groups' type: generations of classic \
+            groups, group epochs of others";
+        let name = "logway_group_rebalances";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for group_type in GroupType::ALL {
+            let counter = ConstCounter::new(node.groups.rebalances.of(group_type));
+            let label = TypeLabel { r#type: group_type.name() };
+            counter.encode(family.encode_family(&label)?)?;
+        }
+        let help = "Transactional ids of this coordinator, by the state of their last transaction: open ones are Ongoing";
+        let name = "logway_transactional_ids";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (&state, &count) in &latest.transactions {
+            gauge(count).encode(family.encode_family(&StateLabel { state })?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Counts what the coordinators look after, unless that was just done. Ends soon, whether that is done or not.
+    pub(crate) async fn refresh_coordinator_counts(self: &Arc<Self>) {
+        let node = Arc::clone(self);
+        let count = async move { Counts::take(&node).await };
+        self.coordinator_counts.0.refresh(count).await;
+    }
+}
