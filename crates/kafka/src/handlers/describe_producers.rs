@@ -1,5 +1,6 @@
 //! DescribeProducers: the idempotent producers of partitions, and their open transactions (KIP-664).
 
+use logway_log::Completion;
 use logway_log::producer_state::ProducerState;
 use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence, Uuid};
 use logway_wire::WireString;
@@ -15,6 +16,12 @@ use super::repeats::repeated_partitions;
 use crate::request::{RequestContext, refusal_text};
 use logway_node::access::Operation;
 use logway_node::failure::Failure;
+
+/// The logs of so many partitions are asked at once: what each says takes memory until the answer has it.
+const ASKED_AT_ONCE: usize = 64;
+
+/// What a log knows.
+type Known = Vec<(ProducerId, ProducerState)>;
 
 /// What the protocol says where no transaction is open.
 const NO_TRANSACTION: Offset = Offset(-1);
@@ -37,40 +44,56 @@ pub(crate) async fn handle(
     let asked_twice = repeated_partitions(
         request.topics.iter().map(|topic| (&*topic.name, topic.partition_indexes.iter().copied())),
     );
-    let mut topics = Vec::with_capacity(request.topics.len());
-    for TopicRequest { name, partition_indexes, .. } in &request.topics {
-        let mut partitions = Vec::with_capacity(partition_indexes.len());
-        for &index in partition_indexes {
-            let outcome = match asked_twice.contains(&(&**name, index)) {
+    let mut topics: Vec<TopicResponse> = request.topics.iter().map(unanswered).collect();
+    let partitions = request.topics.iter().enumerate().flat_map(|(place, topic)| {
+        topic.partition_indexes.iter().map(move |&index| (place, &*topic.name, index))
+    });
+    let partitions: Vec<(usize, &str, i32)> = partitions.collect();
+    for some in partitions.chunks(ASKED_AT_ONCE) {
+        let ask = |&(place, name, index)| {
+            let asked = match asked_twice.contains(&(name, index)) {
                 true => Err(ErrorCode::InvalidRequest),
-                false => producers(&context, name, PartitionId(index)).await,
+                false => ask(&context, name, PartitionId(index)),
             };
-            partitions.push(response(index, outcome));
+            (place, index, asked)
+        };
+        let asked: Vec<_> = some.iter().map(ask).collect();
+        for (place, index, asked) in asked {
+            let outcome = match asked {
+                Ok(producers) => describe_all(producers).await,
+                Err(code) => Err(code),
+            };
+            topics[place].partitions.push(response(index, outcome));
         }
-        topics.push(TopicResponse { name: name.clone(), partitions, ..Default::default() });
     }
     DescribeProducersResponse { topics, ..Default::default() }
 }
 
-async fn producers(
+fn unanswered(asked: &TopicRequest) -> TopicResponse {
+    let partitions = Vec::with_capacity(asked.partition_indexes.len());
+    TopicResponse { name: asked.name.clone(), partitions, ..Default::default() }
+}
+
+/// Asks the log of a partition, which answers behind what it has to do.
+fn ask(
     context: &RequestContext,
     name: &str,
     id: PartitionId,
-) -> Result<Vec<DescribedProducer>, ErrorCode> {
-    let described = {
-        let topics = context.served_topics();
-        let topic = match absence(name) {
-            // The name is judged first, as in Kafka.
-            ErrorCode::UnknownTopicOrPartition => topics.by_name(context, name, Operation::Read),
-            code => return Err(code),
-        };
-        // Followers know producers too, and a tool may ask each replica.
-        let replica =
-            topic.and_then(|topic| topic.replica(id).map_or_else(|| topic.partition(id), Ok));
-        let replica = replica.map_err(|code| context.absence_here(code, name, Uuid::ZERO, id))?;
-        replica.log().producers()
+) -> Result<Completion<Known>, ErrorCode> {
+    let topics = context.served_topics();
+    let topic = match absence(name) {
+        // The name is judged first, as in Kafka.
+        ErrorCode::UnknownTopicOrPartition => topics.by_name(context, name, Operation::Read),
+        code => return Err(code),
     };
-    let mut known = described.await.map_err(|error| Failure::from(error).code)?;
+    // Followers know producers too, and a tool may ask each replica.
+    let replica = topic.and_then(|topic| topic.replica(id).map_or_else(|| topic.partition(id), Ok));
+    let replica = replica.map_err(|code| context.absence_here(code, name, Uuid::ZERO, id))?;
+    Ok(replica.log().producers())
+}
+
+async fn describe_all(asked: Completion<Known>) -> Result<Vec<DescribedProducer>, ErrorCode> {
+    let mut known = asked.await.map_err(|error| Failure::from(error).code)?;
     known.sort_unstable_by_key(|(id, _)| *id);
     Ok(known.iter().map(|(id, state)| describe(*id, state)).collect())
 }
