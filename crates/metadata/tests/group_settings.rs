@@ -54,7 +54,10 @@ fn a_group_is_given_nothing_beyond_the_bounds_of_the_broker() {
         assert_eq!((refusal(least), refusal(most)), (String::new(), String::new()), "{name}");
         let above = refusal(most + 1);
         assert!(above.contains(name), "{above}");
-        assert!(above.contains(&format!("the broker allows {least} to {most}")), "{above}");
+        assert!(
+            above.contains(&format!("the broker allows {least} to {most}, by group.")),
+            "{above}"
+        );
         assert_ne!(refusal(least - 1), "", "{name}");
     }
     let wider = broker(&[("group.consumer.min.session.timeout.ms", "6000")]);
@@ -83,6 +86,14 @@ fn a_member_has_time_for_more_than_one_heartbeat() {
         };
         assert_eq!(refusal("6001", "6000"), "");
         let refused = refusal("6000", "6000");
-        assert!(refused.contains(&format!("it must be greater than {heartbeat}")), "{refused}");
+        let reason = format!("it must be greater than {heartbeat}, which is 6000");
+        assert!(refused.contains(&reason), "{refused}");
     }
+    // What the broker itself gives is not blamed on who changes something else.
+    let narrow = broker(&[
+        ("group.consumer.min.session.timeout.ms", "5000"),
+        ("group.consumer.session.timeout.ms", "5000"),
+    ]);
+    assert_eq!(refusal(&narrow, &[], &[("streams.num.standby.replicas", "1")]), "");
+    assert_ne!(refusal(&narrow, &[], &[("consumer.heartbeat.interval.ms", "6000")]), "");
 }

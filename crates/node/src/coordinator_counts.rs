@@ -44,11 +44,14 @@ struct StateLabel {
 impl Counts {
     /// Shards that are being loaded look after nothing yet.
     async fn take(node: &Arc<Node>) -> Counts {
+        let latest = node.coordinator_counts.0.latest();
         let mut counts = Counts {
+            // A state that no group is in any more keeps its line: alerts do not see one that vanishes.
+            groups: latest.groups.keys().map(|&labels| (labels, 0)).collect(),
             members: GroupType::ALL.map(|group_type| (group_type.name(), 0)).into(),
             transactions: TransactionState::ALL.map(|state| (state.name(), 0)).into(),
-            ..Counts::default()
         };
+        drop(latest);
         for seen in node.groups.look_at_all(groups_of) {
             let Ok(groups) = seen.await else { continue };
             for (group_type, state, members) in groups {

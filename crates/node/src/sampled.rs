@@ -17,7 +17,7 @@ const FRESH_MAX: Duration = Duration::from_secs(5);
 const REST_FACTOR: u32 = 9;
 
 /// How long whoever reads the metrics waits for new numbers.
-pub(crate) const WAIT_MAX: Duration = Duration::from_millis(500);
+const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The latest measurement of something. Clones are the same.
 #[derive(Debug, Clone)]

@@ -300,7 +300,11 @@ fn from_consumer_member(member: ConsumerMember) -> GroupMember {
         epoch: Some(member.member_epoch),
         is_classic: member.member_type == CLASSIC_MEMBER,
         subscribed_topics: texts(member.subscribed_topic_names),
-        subscribed_pattern: member.subscribed_topic_regex.map(String::from),
+        // Coordinators say nothing, or an empty text.
+        subscribed_pattern: member
+            .subscribed_topic_regex
+            .map(String::from)
+            .filter(|pattern| !pattern.is_empty()),
         target: Some(partitions(member.target_assignment)),
         processing: None,
     }

@@ -21,8 +21,7 @@ pub(crate) fn check_group_overrides(
     wanted: &Overrides,
     broker: &GroupCoordinatorSettings,
 ) -> Result<(), MetadataError> {
-    let (consumer, streams) = (&broker.consumer, &broker.streams);
-    let standbys = [streams.standby_replicas, 0, streams.standby_replicas_max];
+    let GroupCoordinatorSettings { consumer, streams, .. } = broker;
     let bounded = [
         (CONSUMER_HEARTBEAT_SETTING, consumer.heartbeat_interval_ms),
         (CONSUMER_SESSION_SETTING, consumer.session_timeout_ms),
@@ -30,29 +29,42 @@ pub(crate) fn check_group_overrides(
         (STREAMS_HEARTBEAT_SETTING, streams.heartbeat_interval_ms),
         (STREAMS_SESSION_SETTING, streams.session_timeout_ms),
         (STREAMS_ASSIGNMENT_SETTING, streams.assignment_interval_ms),
-        (STREAMS_STANDBYS_SETTING, standbys),
     ];
+    let is_new = |name: &str| present.get(name) != wanted.get(name);
     for (name, [_, least, most]) in bounded {
-        let Some(value) = wanted.get(name).filter(|value| present.get(name) != Some(*value)) else {
-            continue;
-        };
-        if !value.parse().is_ok_and(|value: u32| (least..=most).contains(&value)) {
-            let reason = format!("the broker allows {least} to {most}");
+        let Some(value) = wanted.get(name).filter(|_| is_new(name)) else { continue };
+        if !is_within(value, [least, most]) {
+            let (kind, time) = name.split_once('.').expect("it is in the table");
+            let by = format!("group.{kind}.min.{time} and group.{kind}.max.{time}");
+            let reason = format!("the broker allows {least} to {most}, by {by}");
             return Err(group_setting(name)?.invalid(value, reason));
         }
     }
-    let of = |name: &str, [given, least, most]: [u32; 3]| {
+    let standbys = wanted.get(STREAMS_STANDBYS_SETTING);
+    if let Some(value) = standbys.filter(|_| is_new(STREAMS_STANDBYS_SETTING))
+        && !is_within(value, [0, streams.standby_replicas_max])
+    {
+        let most = streams.standby_replicas_max;
+        let reason =
+            format!("the broker allows 0 to {most}, by group.streams.max.standby.replicas");
+        return Err(group_setting(STREAMS_STANDBYS_SETTING)?.invalid(value, reason));
+    }
+    let in_force = |(name, [given, least, most]): (&str, [u32; 3])| {
         let set = wanted.get(name).and_then(|value| value.parse::<u32>().ok());
         set.map_or(given, |set| set.max(least).min(most))
     };
-    for (session, heartbeat) in [(bounded[1], bounded[0]), (bounded[4], bounded[3])] {
-        let timeout = of(session.0, session.1);
-        if timeout <= of(heartbeat.0, heartbeat.1) {
-            let reason = format!("it must be greater than {}", heartbeat.0);
+    for (heartbeat, session) in [(bounded[0], bounded[1]), (bounded[3], bounded[4])] {
+        let (interval, timeout) = (in_force(heartbeat), in_force(session));
+        if timeout <= interval && (is_new(heartbeat.0) || is_new(session.0)) {
+            let reason = format!("it must be greater than {}, which is {interval}", heartbeat.0);
             return Err(group_setting(session.0)?.invalid(&timeout.to_string(), reason));
         }
     }
     Ok(())
+}
+
+fn is_within(value: &str, [least, most]: [u32; 2]) -> bool {
+    value.parse().is_ok_and(|value: u32| (least..=most).contains(&value))
 }
 
 const NO_PROTOCOL: &str = "groups of this protocol do not exist yet";

@@ -73,7 +73,18 @@ pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliEr
         is_among(row.state.as_deref(), &args.states)
             && is_among(row.group_type.as_deref(), &args.types)
     };
-    let rows: Vec<Row> = groups.into_iter().map(Row::from).filter(is_wanted).collect();
+    let rows: Vec<Row> = groups.into_iter().map(Row::from).collect();
+    let untold = |row: &&Row| {
+        (row.state.is_none() && !args.states.is_empty())
+            || (row.group_type.is_none() && !args.types.is_empty())
+    };
+    let untold = rows.iter().filter(untold).count();
+    if untold > 0 {
+        eprintln!(
+            "warning: {untold} groups are left out, since their brokers do not tell states or types"
+        );
+    }
+    let rows: Vec<Row> = rows.into_iter().filter(is_wanted).collect();
     match global.format {
         Format::Json => output::print_json(&rows),
         Format::Text => output::print(&table(rows).render()),

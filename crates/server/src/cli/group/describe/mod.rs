@@ -33,7 +33,7 @@ pub(in crate::cli) struct DescribeArgs {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,
-    /// In the place of partitions, show the members in detail: their epochs, what they subscribe to, and the tasks and the
+    /// In the place of partitions, show the members in detail: epochs and subscriptions of consumer groups, the tasks and the
     /// topology of a streams group
     #[arg(short, long)]
     members: bool,
