@@ -17,6 +17,7 @@ pub mod broker;
 mod broker_settings;
 mod config_file;
 pub mod consumer_groups;
+mod coordinators;
 mod front_doors;
 mod given;
 mod key_source;
@@ -32,10 +33,11 @@ mod reference;
 
 pub use broker_settings::{
     AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
-    ConsumerGroupSettings, DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings,
-    NODE_ID_SETTING, NodeRole, ShardRates, StreamsGroupSettings,
+    DelegationTokenSettings, KinesisSettings, LogFormat, LogServiceSettings, NODE_ID_SETTING,
+    NodeRole, ShardRates,
 };
 pub use config_file::parse_config_file;
+pub use coordinators::{ConsumerGroupSettings, StreamsGroupSettings};
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
 pub use describe::{
     ConfigEntry, NO_EFFECT, describe_broker, describe_broker_default, describe_client_metrics,

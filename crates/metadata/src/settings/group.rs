@@ -4,7 +4,7 @@
 //! Those of consumer groups (KIP-848) and of streams groups (KIP-1071) have their effect. The others are about a protocol
 //! that this broker does not serve yet, and are kept for the day when it does. Of `share.auto.offset.reset` the durations are refused.
 
-use super::broker_settings::GroupCoordinatorSettings;
+use super::coordinators::GroupCoordinatorSettings;
 use super::definition::{Kind, Setting, look_up};
 use crate::error::MetadataError;
 use crate::image::Overrides;
