@@ -53,8 +53,7 @@ pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
 pub use group::{
     CommitOutcomes, CommittedOffset, GroupConsumer, GroupDescription, GroupEpochs, GroupEvent,
-    GroupMember, GroupOptions, GroupType, ListedGroup, Processing, StreamsTopology, Subtopology,
-    Tasks,
+    GroupMember, GroupOptions, ListedGroup, Processing, StreamsTopology, Subtopology, Tasks,
 };
 pub use isolation::Isolation;
 pub use logway_wire::UnreadAge;

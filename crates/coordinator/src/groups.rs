@@ -13,10 +13,9 @@ mod transactions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use logway_model::{ErrorCode, PartitionId, TopicId};
+use logway_model::{ErrorCode, GroupType, PartitionId, TopicId};
 
 use crate::consumer::{ConsumerGroup, ConsumerRecord, Waiting, WaitingByGroup};
-use crate::group_type::GroupType;
 use crate::ids::{CommittedTopic, GroupId, MemberId};
 use crate::membership::{GroupState, Membership};
 use crate::memory::{GroupMemory, HeldMemory};

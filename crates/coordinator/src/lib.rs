@@ -55,7 +55,6 @@ mod consumer;
 mod effect;
 mod error;
 mod fan_out;
-mod group_type;
 mod groups;
 mod ids;
 mod interner;
@@ -66,6 +65,7 @@ mod memory;
 mod moment;
 mod offsets;
 mod outbox;
+mod rebalance_counts;
 mod record;
 mod request;
 mod settings;
@@ -85,7 +85,6 @@ pub use consumer::{
 pub use effect::{CommitToken, Effect, InTransaction, Marker};
 pub use error::RecordError;
 pub use fan_out::{offset_fetch_groups, offset_fetch_response};
-pub use group_type::{GroupType, RebalanceCounts};
 pub use groups::{DeletedTopic, GroupView};
 pub use ids::{
     CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, TransactionalId,
@@ -94,6 +93,7 @@ pub use ids::{
 pub use machine::{EffectsOf, StateMachine};
 pub use memory::GroupMemory;
 pub use moment::{ElapsedMs, Moment};
+pub use rebalance_counts::RebalanceCounts;
 pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata, OFFSETS_TOPIC};
 pub use request::{Client, Reply, Request, RequestBody, RequestToken, TxnOffsetCommit};
 pub use settings::{Bounded, ConsumerSettings, GroupSettings, StreamsSettings};

@@ -1,11 +1,11 @@
 //! One event's way through the shard.
 
 use crate::cluster_view::{ClusterView, ConsumerOverrides, StreamsOverrides};
-use crate::group_type::RebalanceCounts;
 use crate::ids::GroupId;
 use crate::memory::{GroupMemory, Growth, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
+use crate::rebalance_counts::RebalanceCounts;
 use crate::record::GroupRecord;
 use crate::request::{Reply, Request, RequestToken};
 use crate::settings::GroupSettings;

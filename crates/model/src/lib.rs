@@ -4,12 +4,14 @@
 
 pub mod calendar;
 mod error_code;
+mod group_type;
 mod ids;
 mod offset;
 mod producer;
 mod topic;
 
 pub use error_code::ErrorCode;
+pub use group_type::GroupType;
 pub use ids::{BrokerId, ClusterId, DirectoryId, TopicId, Uuid};
 pub use offset::{LeaderEpoch, Offset, TimestampMs};
 pub use producer::{ProducerEpoch, ProducerId, Sequence, TransactionVersion};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use logway_coordinator::GroupShard;
 use logway_coordinator::transactions::{TransactionShard, TransactionState};
-use logway_coordinator::{GroupShard, GroupType};
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use logway_model::GroupType;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -23,22 +24,6 @@ struct Counts {
     groups: BTreeMap<(&'static str, &'static str), usize>,
     members: BTreeMap<&'static str, usize>,
     transactions: BTreeMap<&'static str, usize>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct GroupLabels {
-    r#type: &'static str,
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TypeLabel {
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
 }
 
 impl Counts {
@@ -93,14 +78,15 @@ impl CoordinatorCounts {
         let help = "Groups of this coordinator, by type and state";
         let mut family =
             encoder.encode_descriptor("logway_groups", help, None, MetricType::Gauge)?;
-        for (&(r#type, state), &count) in &latest.groups {
-            gauge(count).encode(family.encode_family(&GroupLabels { r#type, state })?)?;
+        for (&(group_type, state), &count) in &latest.groups {
+            let labels = [("type", group_type), ("state", state)];
+            gauge(count).encode(family.encode_family(&labels)?)?;
         }
         let help = "Members of the groups of this coordinator, by the groups' type";
         let mut family =
             encoder.encode_descriptor("logway_group_members", help, None, MetricType::Gauge)?;
-        for (&r#type, &count) in &latest.members {
-            gauge(count).encode(family.encode_family(&TypeLabel { r#type })?)?;
+        for (&group_type, &count) in &latest.members {
+            gauge(count).encode(family.encode_family(&[("type", group_type)])?)?;
         }
         let help = "Rebalances that groups of this coordinator have begun, by the groups' type: generations of classic \
             groups, group epochs of others";
@@ -108,14 +94,13 @@ impl CoordinatorCounts {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for group_type in GroupType::ALL {
             let counter = ConstCounter::new(node.groups.rebalances.of(group_type));
-            let label = TypeLabel { r#type: group_type.name() };
-            counter.encode(family.encode_family(&label)?)?;
+            counter.encode(family.encode_family(&[("type", group_type.name())])?)?;
         }
         let help = "Transactional ids of this coordinator, by the state of their last transaction: open ones are Ongoing";
         let name = "logway_transactional_ids";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (&state, &count) in &latest.transactions {
-            gauge(count).encode(family.encode_family(&StateLabel { state })?)?;
+            gauge(count).encode(family.encode_family(&[("state", state)])?)?;
         }
         Ok(())
     }

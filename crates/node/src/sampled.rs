@@ -16,7 +16,7 @@ const FRESH_MAX: Duration = Duration::from_secs(5);
 /// After a measurement none is begun for this many times the time that it took.
 const REST_FACTOR: u32 = 9;
 
-/// How long whoever reads the metrics waits for new numbers.
+/// Who reads the metrics waits no longer for new numbers.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The latest measurement of something. Clones are the same.

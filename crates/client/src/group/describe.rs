@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use logway_model::{ErrorCode, TopicPartition};
+use logway_model::{ErrorCode, GroupType, TopicPartition};
 use logway_wire::messages::consumer_group_describe_response::{
     Assignment as ConsumerAssignment, DescribedGroup as ConsumerGroup, Member as ConsumerMember,
 };
@@ -31,28 +31,6 @@ const CLASSIC_MEMBER: i8 = 0;
 
 /// What the members of a streams group are.
 const STREAMS_PROTOCOL: &str = "streams";
-
-/// Who works out what the members of a group read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupType {
-    /// One of the members (the protocol of JoinGroup and SyncGroup).
-    Classic,
-    /// The coordinator (KIP-848).
-    Consumer,
-    /// The coordinator, for the threads of a stream-processing application (KIP-1071).
-    Streams,
-}
-
-impl GroupType {
-    /// Kafka's word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GroupType::Classic => "classic",
-            GroupType::Consumer => "consumer",
-            GroupType::Streams => "streams",
-        }
-    }
-}
 
 /// A group as its coordinator describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

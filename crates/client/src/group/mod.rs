@@ -15,8 +15,7 @@ mod note;
 mod offsets;
 
 pub use describe::{
-    GroupDescription, GroupEpochs, GroupMember, GroupType, Processing, StreamsTopology,
-    Subtopology, Tasks,
+    GroupDescription, GroupEpochs, GroupMember, Processing, StreamsTopology, Subtopology, Tasks,
 };
 pub use group_consumer::{GroupConsumer, GroupEvent, GroupOptions};
 pub use list::ListedGroup;

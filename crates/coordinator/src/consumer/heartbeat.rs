@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use logway_model::{ErrorCode, Uuid};
+use logway_model::{ErrorCode, GroupType, Uuid};
 use logway_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use logway_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
-use crate::group_type::GroupType;
 use crate::ids::{CommittedTopic, InstanceId, MEMBER_ID_COPIES, MemberId, ProtocolName};
 use crate::request::{Client, Reply};
 use crate::timers::Timer;

@@ -6,11 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, GroupType};
 use logway_wire::messages::ConsumerGroupHeartbeatRequest;
 use logway_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Reported;
 
-use crate::group_type::GroupType;
 use crate::groups::Groups;
 use crate::ids::{GroupId, MemberId};
 use crate::memory::{Growth, HeldMemory};

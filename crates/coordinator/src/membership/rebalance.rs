@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, GroupType};
 use tracing::{debug, info};
 
-use crate::group_type::GroupType;
 use crate::ids::MemberId;
 use crate::member::Member;
 use crate::request::Reply;

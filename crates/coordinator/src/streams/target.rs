@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use logway_model::GroupType;
 use logway_wire::messages::streams_group_heartbeat_response::Status;
 use tracing::info;
 
 use crate::consumer::{Draft, TargetVersion, left_of_interval_ms};
-use crate::group_type::GroupType;
 use crate::timers::Timer;
 use crate::turn::Turn;
 

@@ -50,12 +50,8 @@ impl Node {
     /// Has the coordinator, which is here, say whether partitions are part of a transaction.
     pub(super) async fn join_here(self: &Arc<Self>, join: Join) -> Joined {
         // Taken before the shard is asked: the one that answers is this, or a later one.
-        let epoch = self.transactions.epoch_of(&join.transactional_id);
-        let outcomes = match epoch {
-            Some(_) => self.ask_shard(join).await,
-            None => vec![Err(ErrorCode::NotCoordinator); join.partitions.len()],
-        };
-        Joined { coordinator_epoch: epoch.unwrap_or(LeaderEpoch::NONE).0, outcomes }
+        let epoch = self.transactions.epoch_of(&join.transactional_id).unwrap_or(LeaderEpoch::NONE);
+        Joined { coordinator_epoch: epoch.0, outcomes: self.ask_shard(join).await }
     }
 
     async fn ask_shard(self: &Arc<Self>, join: Join) -> Vec<Result<(), ErrorCode>> {

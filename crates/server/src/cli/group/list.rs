@@ -1,8 +1,8 @@
 //! `logway group list`.
 
 use clap::Args;
-use logway_client::{GroupType, ListedGroup};
-use logway_model::BrokerId;
+use logway_client::ListedGroup;
+use logway_model::{BrokerId, GroupType};
 use schemars::JsonSchema;
 use serde::Serialize;
 

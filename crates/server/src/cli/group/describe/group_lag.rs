@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use logway_client::{
-    Client, ClientError, CommittedOffset, GroupDescription, GroupMember, GroupType, ListedOffset,
+    Client, ClientError, CommittedOffset, GroupDescription, GroupMember, ListedOffset,
     MissingTopic, OffsetAt, TopicSelection, UnreadAge,
 };
-use logway_model::{BrokerId, Offset, TimestampMs, TopicName, TopicPartition};
+use logway_model::{BrokerId, GroupType, Offset, TimestampMs, TopicName, TopicPartition};
 use schemars::JsonSchema;
 use serde::Serialize;
 
