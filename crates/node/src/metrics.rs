@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use logway_metadata::quota::QuotaKey;
 use logway_record::{Compression, TransactionOutcome};
 use prometheus_client::collector::Collector;
@@ -398,12 +399,14 @@ impl Collector for NodeState {
 impl Node {
     /// Measures what is measured when somebody asks for the metrics: how far groups are behind, what coordinators look after
     /// and how full the disks are. Ends soon, whether that is done or not.
-    pub async fn refresh_metrics(self: &Arc<Self>) {
-        tokio::join!(
-            self.refresh_group_lag(),
-            self.refresh_coordinator_counts(),
-            self.refresh_disk_space()
-        );
+    pub fn refresh_metrics(self: &Arc<Self>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            tokio::join!(
+                self.refresh_group_lag(),
+                self.refresh_coordinator_counts(),
+                self.refresh_disk_space()
+            );
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_core::future::BoxFuture;
 use logway_log::fs::{Fs, RealFs};
 use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
 use logway_metadata::settings::{BrokerSettings, CleanerSettings, NodeRole};
@@ -148,41 +149,46 @@ impl Node {
     /// With `cluster` it can be one of several nodes: it asks a cluster to be admitted, is back in the one that it belongs
     /// to, or founds one that others can join. A node that comes back waits until a majority of the cluster is there.
     /// One that was removed meanwhile is told so, and starts nothing.
-    pub async fn start(
+    ///
+    /// The future is boxed here, as of all that starts, stops and waits for a node: whoever awaits the body of an `async fn`
+    /// compiles it, with the whole node below, and a hundred test programs would.
+    pub fn start(
         settings: BrokerSettings,
         cluster: Option<ClusterOptions>,
         log_levels: LogLevels,
         registry: &mut Registry,
-    ) -> Result<Arc<Node>, NodeError> {
-        Node::start_on(Arc::new(RealFs), settings, cluster, log_levels, registry).await
+    ) -> BoxFuture<'_, Result<Arc<Node>, NodeError>> {
+        Node::start_on(Arc::new(RealFs), settings, cluster, log_levels, registry)
     }
 
     /// As [`Node::start`], with another way to its files.
-    pub async fn start_on(
+    pub fn start_on(
         fs: Arc<dyn Fs>,
         settings: BrokerSettings,
         cluster: Option<ClusterOptions>,
         log_levels: LogLevels,
         registry: &mut Registry,
-    ) -> Result<Arc<Node>, NodeError> {
-        let settings = Arc::new(settings);
-        let (reports, failures) = FailureReports::new(Arc::clone(&fs));
-        let identified = match cluster {
-            Some(options) => Identified::of(&fs, settings, options).await?,
-            None => Identified::alone(settings),
-        };
-        let node = Arc::new(open(fs, identified, log_levels, reports, registry).await?);
-        if let Some(cluster) = &node.cluster {
-            cluster.answer_calls(&node);
-        }
-        if let Err(error) = node.serve().await {
-            node.let_go().await;
-            return Err(error);
-        }
-        node.metrics.register(registry);
-        registry.register_collector(Box::new(NodeState::new(&node)));
-        tokio::spawn(failures.run(Arc::downgrade(&node)));
-        Ok(node)
+    ) -> BoxFuture<'_, Result<Arc<Node>, NodeError>> {
+        Box::pin(async move {
+            let settings = Arc::new(settings);
+            let (reports, failures) = FailureReports::new(Arc::clone(&fs));
+            let identified = match cluster {
+                Some(options) => Identified::of(&fs, settings, options).await?,
+                None => Identified::alone(settings),
+            };
+            let node = Arc::new(open(fs, identified, log_levels, reports, registry).await?);
+            if let Some(cluster) = &node.cluster {
+                cluster.answer_calls(&node);
+            }
+            if let Err(error) = node.serve().await {
+                node.let_go().await;
+                return Err(error);
+            }
+            node.metrics.register(registry);
+            registry.register_collector(Box::new(NodeState::new(&node)));
+            tokio::spawn(failures.run(Arc::downgrade(&node)));
+            Ok(node)
+        })
     }
 
     /// Takes the node's place in its cluster, and serves what it holds.
@@ -251,17 +257,19 @@ impl Node {
     }
 
     /// Waits until the node cannot go on, which may never be; returns why.
-    pub async fn failed(&self) -> NodeError {
-        let mut lost = self.lost_directories.subscribe();
-        let lost = async {
-            let lost = lost.wait_for(Option::is_some).await;
-            let lost = lost.expect("the node, which has the sender, exists").clone();
-            lost.expect("it was waited for")
-        };
-        tokio::select! {
-            lost = lost => lost.into(),
-            removed = self.quorum.removed() => removed.into(),
-        }
+    pub fn failed(&self) -> BoxFuture<'_, NodeError> {
+        Box::pin(async move {
+            let mut lost = self.lost_directories.subscribe();
+            let lost = async {
+                let lost = lost.wait_for(Option::is_some).await;
+                let lost = lost.expect("the node, which has the sender, exists").clone();
+                lost.expect("it was waited for")
+            };
+            tokio::select! {
+                lost = lost => lost.into(),
+                removed = self.quorum.removed() => removed.into(),
+            }
+        })
     }
 
     /// Tells all front doors that the node stops: their connections read nothing more, and answer what they have read.
@@ -270,20 +278,22 @@ impl Node {
     }
 
     /// Puts everything on disk and marks the shutdown as clean. The front doors have stopped before.
-    pub async fn stop(self: Arc<Self>) -> Result<(), NodeError> {
-        self.transactions.stop().await;
-        self.groups.stop().await;
-        // Before the moves, which keep it from the logs that they copy.
-        let node = Arc::clone(&self);
-        off_thread(move || node.log_cleaner.stop()).await;
-        self.replica_moves.stop().await;
-        if let Some(cluster) = &self.cluster {
-            cluster.stop().await;
-        }
-        let metadata_stopped = self.quorum.shutdown().await;
-        let node = Arc::clone(&self);
-        off_thread(move || node.log_dirs.close()).await?;
-        Ok(metadata_stopped?)
+    pub fn stop(self: Arc<Self>) -> BoxFuture<'static, Result<(), NodeError>> {
+        Box::pin(async move {
+            self.transactions.stop().await;
+            self.groups.stop().await;
+            // Before the moves, which keep it from the logs that they copy.
+            let node = Arc::clone(&self);
+            off_thread(move || node.log_cleaner.stop()).await;
+            self.replica_moves.stop().await;
+            if let Some(cluster) = &self.cluster {
+                cluster.stop().await;
+            }
+            let metadata_stopped = self.quorum.shutdown().await;
+            let node = Arc::clone(&self);
+            off_thread(move || node.log_dirs.close()).await?;
+            Ok(metadata_stopped?)
+        })
     }
 }
 

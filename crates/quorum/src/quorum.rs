@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use logway_metadata::controller::ControllerReply;
 use logway_metadata::{Command, MetadataImage};
 use tokio::sync::{mpsc, watch};
@@ -25,6 +26,8 @@ use crate::status::{MemberStatus, QuorumDescription, QuorumStatus};
 /// Reads ([`image`](MetadataQuorum::image)) never wait. Writes ([`submit`](MetadataQuorum::submit))
 /// return when their records are on stable storage of a majority and in the image, so that whoever asked
 /// sees what it asked for. Any node can be asked: the leader decides.
+///
+/// Its futures are boxed here: whoever awaits the body of an `async fn` compiles it, with all of the consensus below.
 ///
 /// Must be used within a tokio runtime with timers. Dropping it stops the quorum as a crash would;
 /// [`shutdown`](MetadataQuorum::shutdown) also waits until its files are closed. No committed
@@ -70,24 +73,26 @@ impl MetadataQuorum {
     /// A node that is alone leads when this returns, and every record that was ever committed is in
     /// the image. One of several shows what it knew to be committed, and
     /// [`wait_until_current`](MetadataQuorum::wait_until_current) waits for the rest.
-    pub async fn open(options: QuorumOptions) -> Result<MetadataQuorum, QuorumError> {
-        let published = Arc::new(Published::new());
-        let (settings, disk_work) = (options.settings.clone(), options.disk_work.clone());
-        let mutation = options.mutation;
-        let consensus = Consensus::open(options, published.clone()).await?;
-        let (submissions, receiver) = mpsc::channel(SUBMISSIONS_MAX);
-        let proposer = Proposer {
-            consensus: consensus.clone(),
-            published: published.clone(),
-            settings,
-            disk_work,
-            mutation,
-        };
-        tokio::spawn(proposer.run(receiver));
-        let leader = Leader::new(consensus.clone(), published.clone(), submissions);
-        let driver = Driver::new(consensus.clone(), leader.clone());
-        let driver = tokio::spawn(driver.run()).abort_handle();
-        Ok(MetadataQuorum { published, leader, consensus, driver })
+    pub fn open(options: QuorumOptions) -> BoxFuture<'static, Result<MetadataQuorum, QuorumError>> {
+        Box::pin(async move {
+            let published = Arc::new(Published::new());
+            let (settings, disk_work) = (options.settings.clone(), options.disk_work.clone());
+            let mutation = options.mutation;
+            let consensus = Consensus::open(options, published.clone()).await?;
+            let (submissions, receiver) = mpsc::channel(SUBMISSIONS_MAX);
+            let proposer = Proposer {
+                consensus: consensus.clone(),
+                published: published.clone(),
+                settings,
+                disk_work,
+                mutation,
+            };
+            tokio::spawn(proposer.run(receiver));
+            let leader = Leader::new(consensus.clone(), published.clone(), submissions);
+            let driver = Driver::new(consensus.clone(), leader.clone());
+            let driver = tokio::spawn(driver.run()).abort_handle();
+            Ok(MetadataQuorum { published, leader, consensus, driver })
+        })
     }
 
     /// The newest image.
@@ -135,17 +140,17 @@ impl MetadataQuorum {
     ///
     /// To be called where messages arrive, without a queue before it: elections go by when a leader was
     /// last heard.
-    pub async fn handle(&self, message: &[u8]) -> Vec<u8> {
-        self.leader.handle(message).await
+    pub fn handle<'a>(&'a self, message: &'a [u8]) -> BoxFuture<'a, Vec<u8>> {
+        Box::pin(async move { self.leader.handle(message).await })
     }
 
     /// Admits or removes a node, or gives or takes a vote, wherever the leader is. Returns the node's number when that is committed
     /// and this node knows it.
-    pub async fn change_members(
+    pub fn change_members(
         &self,
         change: MembersChange,
-    ) -> Result<logway_model::BrokerId, QuorumError> {
-        self.leader.change_members(change).await
+    ) -> BoxFuture<'_, Result<logway_model::BrokerId, QuorumError>> {
+        Box::pin(async move { self.leader.change_members(change).await })
     }
 
     /// Everybody who belongs to the quorum, by number.
@@ -156,8 +161,11 @@ impl MetadataQuorum {
     /// How the quorum is, as its leader knows: it alone knows how far the others are. Looks for a leader for so long, and
     /// fails as [`submit`](MetadataQuorum::submit) does. What this node knows itself is
     /// [`own_description`](MetadataQuorum::own_description).
-    pub async fn describe(&self, patience: Duration) -> Result<QuorumDescription, QuorumError> {
-        self.leader.describe(patience).await
+    pub fn describe(
+        &self,
+        patience: Duration,
+    ) -> BoxFuture<'_, Result<QuorumDescription, QuorumError>> {
+        Box::pin(async move { self.leader.describe(patience).await })
     }
 
     /// How the quorum is, as this node knows.
@@ -166,19 +174,19 @@ impl MetadataQuorum {
     }
 
     /// Waits until this node knows that it was removed from the cluster, which may never be. Returns that as an error.
-    pub async fn removed(&self) -> QuorumError {
-        self.consensus.wait_until_removed().await
+    pub fn removed(&self) -> BoxFuture<'_, QuorumError> {
+        Box::pin(async move { self.consensus.wait_until_removed().await })
     }
 
     /// Waits until everything that was committed before this was called is in the image.
-    pub async fn wait_until_current(&self) -> Result<MetadataIndex, QuorumError> {
-        self.leader.wait_until_current().await
+    pub fn wait_until_current(&self) -> BoxFuture<'_, Result<MetadataIndex, QuorumError>> {
+        Box::pin(async move { self.leader.wait_until_current().await })
     }
 
     /// Hands the leadership to another voter, if this node leads and one is heard: before a clean stop, so
     /// that nobody has to wait for an election timeout. Returns whether another node leads.
-    pub async fn hand_over(&self) -> bool {
-        self.consensus.hand_over().await
+    pub fn hand_over(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move { self.consensus.hand_over().await })
     }
 
     /// Who leads, and how far everybody is.
@@ -194,15 +202,17 @@ impl MetadataQuorum {
 
     /// Writes a snapshot now and drops the log before it, instead of waiting for the next
     /// interval. Returns when the snapshot is on stable storage.
-    pub async fn snapshot(&self) -> Result<(), QuorumError> {
-        self.consensus.snapshot().await
+    pub fn snapshot(&self) -> BoxFuture<'_, Result<(), QuorumError>> {
+        Box::pin(async move { self.consensus.snapshot().await })
     }
 
     /// Stops, and returns when the files are closed. What is submitted from now on fails with
     /// [`QuorumError::Stopped`]; the last image stays readable.
-    pub async fn shutdown(&self) -> Result<(), QuorumError> {
-        self.driver.abort();
-        self.consensus.shutdown().await
+    pub fn shutdown(&self) -> BoxFuture<'_, Result<(), QuorumError>> {
+        Box::pin(async move {
+            self.driver.abort();
+            self.consensus.shutdown().await
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use logway_metadata::controller::{SetBrokerState, StartBroker};
 use logway_metadata::record::{BrokerEpoch, BrokerState};
 use logway_peers::{Kind, Lane};
@@ -220,27 +221,31 @@ impl Node {
 
     /// Hands over what this broker leads, before a clean stop (KIP-841): so nobody has to notice that it is gone. A voter may
     /// lead the quorum.
-    pub async fn leave(&self) {
-        if self.is_voter() {
-            self.quorum.hand_over().await;
-            return;
-        }
-        let Some((cluster, epoch)) =
-            self.cluster.as_ref().and_then(|cluster| Some((cluster, cluster.session()?)))
-        else {
-            return;
-        };
-        let (id, state) = (self.settings.node_id, BrokerState::ShuttingDown);
-        cluster.want(state);
-        let leaving = async {
-            match self.quorum.submit(SetBrokerState { id, epoch, state }).await {
-                Ok(committed) => _ = self.reconciliation.reached(committed.index).await,
-                Err(error) => tracing::warn!(%error, "the others notice the stop when it is done"),
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.is_voter() {
+                self.quorum.hand_over().await;
+                return;
             }
-            self.quorum.hand_over().await;
-        };
-        if timeout(LEAVE_MAX, leaving).await.is_err() {
-            tracing::warn!(waited = ?LEAVE_MAX, "the others have not taken over; it stops all the same");
-        }
+            let Some((cluster, epoch)) =
+                self.cluster.as_ref().and_then(|cluster| Some((cluster, cluster.session()?)))
+            else {
+                return;
+            };
+            let (id, state) = (self.settings.node_id, BrokerState::ShuttingDown);
+            cluster.want(state);
+            let leaving = async {
+                match self.quorum.submit(SetBrokerState { id, epoch, state }).await {
+                    Ok(committed) => _ = self.reconciliation.reached(committed.index).await,
+                    Err(error) => {
+                        tracing::warn!(%error, "the others notice the stop when it is done")
+                    }
+                }
+                self.quorum.hand_over().await;
+            };
+            if timeout(LEAVE_MAX, leaving).await.is_err() {
+                tracing::warn!(waited = ?LEAVE_MAX, "the others have not taken over; it stops all the same");
+            }
+        })
     }
 }
