@@ -150,8 +150,8 @@ impl Node {
     /// to, or founds one that others can join. A node that comes back waits until a majority of the cluster is there.
     /// One that was removed meanwhile is told so, and starts nothing.
     ///
-    /// The future is boxed here, as of all that starts, stops and waits for a node: whoever awaits the body of an `async fn`
-    /// compiles it, with the whole node below, and a hundred test programs would.
+    /// The future is boxed, as is that of [`Node::stop`], so that a node is compiled here alone: an `async fn` is compiled by
+    /// whoever awaits it.
     pub fn start(
         settings: BrokerSettings,
         cluster: Option<ClusterOptions>,
@@ -257,19 +257,17 @@ impl Node {
     }
 
     /// Waits until the node cannot go on, which may never be; returns why.
-    pub fn failed(&self) -> BoxFuture<'_, NodeError> {
-        Box::pin(async move {
-            let mut lost = self.lost_directories.subscribe();
-            let lost = async {
-                let lost = lost.wait_for(Option::is_some).await;
-                let lost = lost.expect("the node, which has the sender, exists").clone();
-                lost.expect("it was waited for")
-            };
-            tokio::select! {
-                lost = lost => lost.into(),
-                removed = self.quorum.removed() => removed.into(),
-            }
-        })
+    pub async fn failed(&self) -> NodeError {
+        let mut lost = self.lost_directories.subscribe();
+        let lost = async {
+            let lost = lost.wait_for(Option::is_some).await;
+            let lost = lost.expect("the node, which has the sender, exists").clone();
+            lost.expect("it was waited for")
+        };
+        tokio::select! {
+            lost = lost => lost.into(),
+            removed = self.quorum.removed() => removed.into(),
+        }
     }
 
     /// Tells all front doors that the node stops: their connections read nothing more, and answer what they have read.

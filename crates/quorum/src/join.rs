@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use logway_model::{BrokerId, DirectoryId};
 use tokio::time::Instant;
 
@@ -33,38 +32,36 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// Fails with [`QuorumError::Admission`] when the leader refuses the node, and with
 /// [`QuorumError::Unreachable`] when no leader was found in time.
-pub fn join<'a>(
+pub async fn join(
     network: Arc<dyn PeerNetwork>,
-    addresses: &'a [String],
+    addresses: &[String],
     request: JoinRequest,
     patience: Duration,
-) -> BoxFuture<'a, Result<JoinedCluster, QuorumError>> {
-    Box::pin(async move {
-        let deadline = Instant::now() + patience;
-        let own: DirectoryId = request.directory;
-        // The leader's address comes first once it is known.
-        let mut next: Vec<String> = addresses.to_vec();
-        loop {
-            let mut reasons = Vec::new();
-            let mut found = None;
-            for address in &next {
-                match ask_to_join(&network, own, address, &request, ANSWER_TIMEOUT).await {
-                    JoinAnswer::Admitted(id) => return Ok(JoinedCluster { id }),
-                    JoinAnswer::Refused(refusal) => return Err(QuorumError::Admission(refusal)),
-                    JoinAnswer::Leader(leader) => {
-                        found = Some(leader);
-                        break;
-                    }
-                    JoinAnswer::NoLeader(reason) => reasons.push(format!("{address}: {reason}")),
+) -> Result<JoinedCluster, QuorumError> {
+    let deadline = Instant::now() + patience;
+    let own: DirectoryId = request.directory;
+    // The leader's address comes first once it is known.
+    let mut next: Vec<String> = addresses.to_vec();
+    loop {
+        let mut reasons = Vec::new();
+        let mut found = None;
+        for address in &next {
+            match ask_to_join(&network, own, address, &request, ANSWER_TIMEOUT).await {
+                JoinAnswer::Admitted(id) => return Ok(JoinedCluster { id }),
+                JoinAnswer::Refused(refusal) => return Err(QuorumError::Admission(refusal)),
+                JoinAnswer::Leader(leader) => {
+                    found = Some(leader);
+                    break;
                 }
+                JoinAnswer::NoLeader(reason) => reasons.push(format!("{address}: {reason}")),
             }
-            if Instant::now() >= deadline {
-                return Err(QuorumError::Unreachable { reason: reasons.join("; ") });
-            }
-            if found.is_none() || found.as_ref() == next.first() {
-                tokio::time::sleep(PAUSE).await;
-            }
-            next = found.into_iter().chain(addresses.iter().cloned()).collect();
         }
-    })
+        if Instant::now() >= deadline {
+            return Err(QuorumError::Unreachable { reason: reasons.join("; ") });
+        }
+        if found.is_none() || found.as_ref() == next.first() {
+            tokio::time::sleep(PAUSE).await;
+        }
+        next = found.into_iter().chain(addresses.iter().cloned()).collect();
+    }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use logway_metadata::MetadataLevel;
 use logway_metadata::controller::{
     ControllerCommand, ControllerReply, FinalizeMetadataLevel, RemoveBroker,
@@ -42,59 +41,55 @@ impl Leader {
     ///
     /// It is sent again while nobody can say that it was refused, under the same id: what the first
     /// leader may have committed, the next one finds in its memory ([`crate::command_id`]).
-    pub(crate) fn command(
+    pub(crate) async fn command(
         &self,
         command: ControllerCommand,
-    ) -> BoxFuture<'_, Result<Committed<ControllerReply>, QuorumError>> {
-        Box::pin(async move {
-            let mut forwarded = self.forwarded(command);
-            if self.consensus.is_alone() {
-                return self.submit_here(forwarded).await;
-            }
-            let deadline = Instant::now() + self.consensus.shared().submit_timeout();
-            let mut may_be_done = false;
-            loop {
-                let attempt = self.attempt(&forwarded, deadline).await;
-                let error = match attempt {
-                    Ok(committed) => {
-                        self.wait_for(committed.index, deadline).await?;
-                        return Ok(committed);
-                    }
-                    Err(error) => error,
-                };
-                match error {
-                    QuorumError::OutcomeUnknown => may_be_done = true,
-                    // This node was too far behind to ask in a way that can be answered.
-                    QuorumError::Forgotten if !may_be_done => {
-                        forwarded = self.forwarded(forwarded.command);
-                    }
-                    QuorumError::Forgotten => return Err(QuorumError::OutcomeUnknown),
-                    QuorumError::Removed { .. } if may_be_done => {
-                        return Err(QuorumError::OutcomeUnknown);
-                    }
-                    ref error if error.is_retriable() => {}
-                    error => return Err(error),
+    ) -> Result<Committed<ControllerReply>, QuorumError> {
+        let mut forwarded = self.forwarded(command);
+        if self.consensus.is_alone() {
+            return self.submit_here(forwarded).await;
+        }
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
+        let mut may_be_done = false;
+        loop {
+            let attempt = self.attempt(&forwarded, deadline).await;
+            let error = match attempt {
+                Ok(committed) => {
+                    self.wait_for(committed.index, deadline).await?;
+                    return Ok(committed);
                 }
-                if Instant::now() >= deadline {
-                    let unknown = QuorumError::OutcomeUnknown;
-                    return Err(if may_be_done { unknown } else { error });
+                Err(error) => error,
+            };
+            match error {
+                QuorumError::OutcomeUnknown => may_be_done = true,
+                // This node was too far behind to ask in a way that can be answered.
+                QuorumError::Forgotten if !may_be_done => {
+                    forwarded = self.forwarded(forwarded.command);
                 }
-                self.pause(deadline).await;
+                QuorumError::Forgotten => return Err(QuorumError::OutcomeUnknown),
+                QuorumError::Removed { .. } if may_be_done => {
+                    return Err(QuorumError::OutcomeUnknown);
+                }
+                ref error if error.is_retriable() => {}
+                error => return Err(error),
             }
-        })
+            if Instant::now() >= deadline {
+                let unknown = QuorumError::OutcomeUnknown;
+                return Err(if may_be_done { unknown } else { error });
+            }
+            self.pause(deadline).await;
+        }
     }
 
     /// Has a command judged and committed by this node as the leader, or not at all.
-    pub(crate) fn own_command(
+    pub(crate) async fn own_command(
         &self,
         command: ControllerCommand,
-    ) -> BoxFuture<'_, Result<Committed<ControllerReply>, QuorumError>> {
-        Box::pin(async move {
-            let deadline = Instant::now() + self.consensus.shared().submit_timeout();
-            let committed = self.submit_in_time(self.forwarded(command), deadline).await?;
-            self.wait_for(committed.index, deadline).await?;
-            Ok(committed)
-        })
+    ) -> Result<Committed<ControllerReply>, QuorumError> {
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
+        let committed = self.submit_in_time(self.forwarded(command), deadline).await?;
+        self.wait_for(committed.index, deadline).await?;
+        Ok(committed)
     }
 
     /// A command under an id of its own, with what this node knew then.

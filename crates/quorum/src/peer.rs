@@ -5,10 +5,9 @@
 //! [`Lane`]: a vote must not wait behind a snapshot.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use logway_model::{BrokerId, DirectoryId};
 
 /// The longest message, request or reply. A carrier refuses a longer one before it reads it.
@@ -67,7 +66,7 @@ pub enum PeerError {
 }
 
 /// A reply that is on its way.
-pub type PeerCall = Pin<Box<dyn Future<Output = Result<Vec<u8>, PeerError>> + Send>>;
+pub type PeerCall = BoxFuture<'static, Result<Vec<u8>, PeerError>>;
 
 /// Carries messages between nodes.
 ///

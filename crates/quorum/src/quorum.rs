@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use logway_metadata::controller::ControllerReply;
+use logway_metadata::controller::{ControllerCommand, ControllerReply};
 use logway_metadata::{Command, MetadataImage};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -27,7 +27,7 @@ use crate::status::{MemberStatus, QuorumDescription, QuorumStatus};
 /// return when their records are on stable storage of a majority and in the image, so that whoever asked
 /// sees what it asked for. Any node can be asked: the leader decides.
 ///
-/// Its futures are boxed here: whoever awaits the body of an `async fn` compiles it, with all of the consensus below.
+/// Its futures are boxed, so that the consensus is compiled here alone: an `async fn` is compiled by whoever awaits it.
 ///
 /// Must be used within a tokio runtime with timers. Dropping it stops the quorum as a crash would;
 /// [`shutdown`](MetadataQuorum::shutdown) also waits until its files are closed. No committed
@@ -120,7 +120,7 @@ impl MetadataQuorum {
     /// [`QuorumError::NoMajority`] where nothing was committed, and with
     /// [`QuorumError::OutcomeUnknown`] where nobody can tell. No command is committed twice.
     pub async fn submit<C: Command>(&self, command: C) -> Result<Committed<C::Reply>, QuorumError> {
-        let committed = self.leader.command(command.into()).await?;
+        let committed = self.command(command.into()).await?;
         Ok(of_its_kind::<C>(committed))
     }
 
@@ -132,8 +132,23 @@ impl MetadataQuorum {
         &self,
         command: C,
     ) -> Result<Committed<C::Reply>, QuorumError> {
-        let committed = self.leader.own_command(command.into()).await?;
+        let committed = self.own_command(command.into()).await?;
         Ok(of_its_kind::<C>(committed))
+    }
+
+    // Not generic, as `submit` is, and so compiled here.
+    fn command(
+        &self,
+        command: ControllerCommand,
+    ) -> BoxFuture<'_, Result<Committed<ControllerReply>, QuorumError>> {
+        Box::pin(self.leader.command(command))
+    }
+
+    fn own_command(
+        &self,
+        command: ControllerCommand,
+    ) -> BoxFuture<'_, Result<Committed<ControllerReply>, QuorumError>> {
+        Box::pin(self.leader.own_command(command))
     }
 
     /// Answers a message from another node, whatever its bytes are.
@@ -141,7 +156,7 @@ impl MetadataQuorum {
     /// To be called where messages arrive, without a queue before it: elections go by when a leader was
     /// last heard.
     pub fn handle<'a>(&'a self, message: &'a [u8]) -> BoxFuture<'a, Vec<u8>> {
-        Box::pin(async move { self.leader.handle(message).await })
+        Box::pin(self.leader.handle(message))
     }
 
     /// Admits or removes a node, or gives or takes a vote, wherever the leader is. Returns the node's number when that is committed
@@ -150,7 +165,7 @@ impl MetadataQuorum {
         &self,
         change: MembersChange,
     ) -> BoxFuture<'_, Result<logway_model::BrokerId, QuorumError>> {
-        Box::pin(async move { self.leader.change_members(change).await })
+        Box::pin(self.leader.change_members(change))
     }
 
     /// Everybody who belongs to the quorum, by number.
@@ -165,7 +180,7 @@ impl MetadataQuorum {
         &self,
         patience: Duration,
     ) -> BoxFuture<'_, Result<QuorumDescription, QuorumError>> {
-        Box::pin(async move { self.leader.describe(patience).await })
+        Box::pin(self.leader.describe(patience))
     }
 
     /// How the quorum is, as this node knows.
@@ -175,18 +190,18 @@ impl MetadataQuorum {
 
     /// Waits until this node knows that it was removed from the cluster, which may never be. Returns that as an error.
     pub fn removed(&self) -> BoxFuture<'_, QuorumError> {
-        Box::pin(async move { self.consensus.wait_until_removed().await })
+        Box::pin(self.consensus.wait_until_removed())
     }
 
     /// Waits until everything that was committed before this was called is in the image.
     pub fn wait_until_current(&self) -> BoxFuture<'_, Result<MetadataIndex, QuorumError>> {
-        Box::pin(async move { self.leader.wait_until_current().await })
+        Box::pin(self.leader.wait_until_current())
     }
 
     /// Hands the leadership to another voter, if this node leads and one is heard: before a clean stop, so
     /// that nobody has to wait for an election timeout. Returns whether another node leads.
     pub fn hand_over(&self) -> BoxFuture<'_, bool> {
-        Box::pin(async move { self.consensus.hand_over().await })
+        Box::pin(self.consensus.hand_over())
     }
 
     /// Who leads, and how far everybody is.
@@ -203,7 +218,7 @@ impl MetadataQuorum {
     /// Writes a snapshot now and drops the log before it, instead of waiting for the next
     /// interval. Returns when the snapshot is on stable storage.
     pub fn snapshot(&self) -> BoxFuture<'_, Result<(), QuorumError>> {
-        Box::pin(async move { self.consensus.snapshot().await })
+        Box::pin(self.consensus.snapshot())
     }
 
     /// Stops, and returns when the files are closed. What is submitted from now on fails with

@@ -6,11 +6,10 @@
 //! are believed, because a node that was removed can make certificates.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use logway_metadata::controller::{AdmitNodeKey, FoundNodeKeys, join_tokens, was_admitted};
 use logway_metadata::join_token::Digest;
 use logway_model::{DirectoryId, ErrorCode, Uuid};
@@ -176,7 +175,7 @@ impl Admission for KnownNodes {
         self: Arc<Self>,
         key: Digest,
         directory: Option<DirectoryId>,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+    ) -> BoxFuture<'static, bool> {
         Box::pin(async move {
             match self.standing_of_key(key, directory) {
                 Standing::Known(known) => known == key,

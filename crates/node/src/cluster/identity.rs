@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use logway_log::checkpoint::known_dirs::KNOWN_DIRS_FILE;
 use logway_log::checkpoint::{MetaProperties, joining};
 use logway_log::fs::{Fs, RealFs};
@@ -186,26 +185,22 @@ pub struct FirstDirectory {
 
 impl FirstDirectory {
     /// As the settings name it.
-    pub fn look(settings: &BrokerSettings) -> BoxFuture<'_, Result<FirstDirectory, NodeError>> {
-        Box::pin(async move {
-            let (fs, root): (Arc<dyn Fs>, _) = (Arc::new(RealFs), root_of(settings));
-            let known = Known::read(&fs, root.clone(), settings).await?;
-            let name = off_thread(move || joining::read(&*fs, &root)).await?;
-            let is_new = matches!(known, Known::New(_));
-            Ok(FirstDirectory { id: known.directory(), is_new, is_joining: name.is_some() })
-        })
+    pub async fn look(settings: &BrokerSettings) -> Result<FirstDirectory, NodeError> {
+        let (fs, root): (Arc<dyn Fs>, _) = (Arc::new(RealFs), root_of(settings));
+        let known = Known::read(&fs, root.clone(), settings).await?;
+        let name = off_thread(move || joining::read(&*fs, &root)).await?;
+        let is_new = matches!(known, Known::New(_));
+        Ok(FirstDirectory { id: known.directory(), is_new, is_joining: name.is_some() })
     }
 
     /// Writes down what a new one will be called. To be done before a cluster is asked to admit the node, so that one that is
     /// killed asks again as the same.
-    pub fn begin_to_join(self, settings: &BrokerSettings) -> BoxFuture<'_, Result<(), NodeError>> {
-        Box::pin(async move {
-            if !self.is_new {
-                return Ok(());
-            }
-            let root = root_of(settings);
-            Ok(off_thread(move || joining::write(&RealFs, &root, self.id)).await?)
-        })
+    pub async fn begin_to_join(self, settings: &BrokerSettings) -> Result<(), NodeError> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let root = root_of(settings);
+        Ok(off_thread(move || joining::write(&RealFs, &root, self.id)).await?)
     }
 }
 

@@ -28,11 +28,10 @@ mod mutation;
 mod seeds;
 mod session;
 
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_core::future::BoxFuture;
 use logway_log::random_uuid;
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::{MetadataImage, MetadataLevel};
@@ -57,8 +56,7 @@ pub(crate) use session::live;
 pub use logway_metadata::record::NODE_LISTENER;
 
 /// Finds out where nodes listen for nodes, through an address that clients know; `None` if no broker is there.
-pub type FindNodes =
-    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Option<Vec<String>>> + Send>> + Send + Sync>;
+pub type FindNodes = Arc<dyn Fn(String) -> BoxFuture<'static, Option<Vec<String>>> + Send + Sync>;
 
 /// How a node takes part in a cluster.
 pub struct ClusterOptions {

@@ -1,11 +1,11 @@
 //! What a shard writes down.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_core::future::BoxFuture;
 use logway_coordinator::{CommitToken, InTransaction, Marker, StateMachine};
 use logway_log::{AppendOrigin, LogError, VerificationGuard};
 use logway_record::{Compression, TargetCompression};
@@ -60,7 +60,7 @@ struct Started {
 }
 
 /// An append until it is committed.
-type Committing = Pin<Box<dyn Future<Output = Result<(), AppendFailed>> + Send>>;
+type Committing = BoxFuture<'static, Result<(), AppendFailed>>;
 
 pub(super) type AppendResult = Result<(), AppendFailed>;
 
